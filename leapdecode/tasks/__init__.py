@@ -1,0 +1,1 @@
+"""Prompts that the embedded pair was trained on, with held-out splits."""
