@@ -1,0 +1,51 @@
+"""What a method asks for, and what it gets back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from leapdecode.core.sequence import Sequence
+from leapdecode.core.tree import TokenTree
+
+
+@dataclass(slots=True)
+class Forward:
+    """Evaluate the nodes of `tree` that `model` has not evaluated yet, behind `sequence`'s text.
+
+    The answer is a `Scores`. A tree may grow between two forwards; its evaluated nodes keep their cache slots.
+    `top` asks for that many best tokens per node instead of one.
+    """
+
+    model: str
+    sequence: Sequence
+    tree: TokenTree
+    top: int = 1
+
+
+@dataclass(slots=True)
+class Commit:
+    """Make the slots of `path` (node ids from the root down) the tail of `model`'s line; free all other nodes."""
+
+    model: str
+    sequence: Sequence
+    path: list[int]
+
+
+Request = Forward | Commit
+
+
+@dataclass(slots=True)
+class Scores:
+    """The model's answer for the nodes of a tree.
+
+    Attributes:
+        choices: per node the chosen next token, -1 for a node that was not evaluated (beyond the context or the
+            token limit).
+        top: per node the `Forward.top` best tokens, best first; empty lists when only one was asked for.
+        logits: [new nodes, vocabulary] raw logits of the nodes that this forward evaluated (a tensor).
+        rows: rows that this forward evaluated for the sequence, missing text included.
+    """
+
+    choices: list[int]
+    top: list[list[int]]
+    logits: Any
+    rows: int

@@ -1,0 +1,86 @@
+"""One text being decoded: its tokens, its limits, what happened to it."""
+
+import itertools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.core.stats import Stats, Step
+
+_ids = itertools.count()
+
+
+@dataclass(eq=False)
+class Sequence:
+    """A prompt and the tokens generated behind it.
+
+    Attributes:
+        tokens: prompt, then generated tokens; the last one is the pending token.
+        prompt_length: how many of them are the prompt.
+        params: sampling and stopping options.
+        stream: logical id of the random stream (sample index, or a position in a reasoning tree); texts of equal
+            seed and stream are equal whatever else runs.
+        end_tokens: ids that end the text.
+        max_length: most tokens, prompt included, that the model's context holds.
+        on_token: called with every accepted token, in order; returning True ends the text (stop strings,
+            stopping criteria). It sees the sequence with the token already appended.
+        steps: one record per target forward that gave tokens.
+        finish_reason: "stop" or "length" once the text has ended.
+        chooser: the verify layer's state for this sequence, made on first use.
+    """
+
+    tokens: list[int]
+    params: SamplingParams = field(default_factory=SamplingParams)
+    stream: Hashable = 0
+    end_tokens: frozenset[int] = frozenset()
+    max_length: int = 1 << 30
+    on_token: Callable[["Sequence", int], bool] | None = None
+    stats: Stats = field(default_factory=Stats)
+    steps: list[Step] = field(default_factory=list)
+    finish_reason: str | None = None
+    chooser: Any = None
+    prompt_length: int = 0
+    id: int = field(default_factory=_ids.__next__)
+
+    def __post_init__(self) -> None:
+        self.tokens = list(self.tokens)
+        self.prompt_length = len(self.tokens)
+        self.limit = min(self.prompt_length + self.params.max_tokens, self.max_length)
+
+    @property
+    def pending(self) -> int:
+        """The last token, whose keys and values are not cached yet."""
+        return self.tokens[-1]
+
+    @property
+    def generated(self) -> list[int]:
+        return self.tokens[self.prompt_length :]
+
+    @property
+    def remaining(self) -> int:
+        """How many tokens may still be generated."""
+        return self.limit - len(self.tokens)
+
+    def extend(self, tokens: list[int], sources: list[str], rows: int) -> int:
+        """Accept `tokens` up to the first that ends the text, record the step, and return how many were kept.
+
+        This is the only place where a text grows and the only place where it ends, for every method.
+        """
+        kept = 0
+        for token in tokens:
+            self.tokens.append(token)
+            kept += 1
+            self.finish_reason = self._ends_with(token)
+            if self.finish_reason:
+                break
+        self.steps.append(Step(tokens[:kept], sources[:kept], rows))
+        self.stats.tokens += kept
+        self.stats.accepted_lengths.append(kept)
+        return kept
+
+    def _ends_with(self, token: int) -> str | None:
+        stopped = self.on_token is not None and self.on_token(self, token)
+        if stopped or token in self.end_tokens:
+            return "stop"
+        return "length" if len(self.tokens) >= self.limit else None

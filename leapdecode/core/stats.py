@@ -1,0 +1,51 @@
+"""What a run did, in counts and seconds."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Step:
+    """One target forward that gave tokens: the accepted tokens, where each was guessed, and the rows evaluated."""
+
+    tokens: list[int]
+    sources: list[str]
+    rows: int
+
+
+@dataclass
+class Stats:
+    """Counts and times of one sequence.
+
+    `target_forwards` counts every forward of the target; `prefill_forwards` those among them that gave no token.
+    Rows are evaluated tokens, the prompt's included. Seconds of a forward that served several sequences are split
+    evenly among them.
+    """
+
+    tokens: int = 0
+    target_forwards: int = 0
+    prefill_forwards: int = 0
+    target_rows: int = 0
+    draft_forwards: int = 0
+    draft_rows: int = 0
+    accepted_lengths: list[int] = field(default_factory=list)
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    forward_seconds: float = 0.0
+
+    @property
+    def tokens_per_forward(self) -> float:
+        """Tokens gained per target forward that gave tokens (the papers' block efficiency); 1.0 for plain decoding."""
+        steps = self.target_forwards - self.prefill_forwards
+        return self.tokens / steps if steps else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.decode_seconds if self.decode_seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "tokens_per_forward": self.tokens_per_forward,
+            "tokens_per_second": self.tokens_per_second,
+        }

@@ -1,0 +1,89 @@
+"""The token tree: what one forward evaluates behind the committed text."""
+
+from collections.abc import Iterable
+
+from leapdecode.errors import InvalidTree
+
+MAX_NODES = 4096
+
+
+class TokenTree:
+    """Tokens with parents; node 0 (the root) is the pending token.
+
+    Nodes are numbered in the order they were added, so a parent always precedes its children. Adding a token that
+    the parent already has as a child returns that child: nodes with equal (parent, token) are merged.
+
+    Attributes:
+        tokens: token id of every node.
+        parents: node id of every node's parent, -1 for the root.
+        depths: distance from the root; the node's position is the root's position plus its depth.
+        sources: where each node came from ("window", "ngram", "prompt", "draft", ...; "text" for the root).
+        ancestors: per node a bit set of itself and its ancestors (bit i = node i): its row of the attention mask.
+    """
+
+    __slots__ = ("ancestors", "children", "depths", "parents", "sources", "tokens")
+
+    def __init__(self, root: int) -> None:
+        self.tokens = [root]
+        self.parents = [-1]
+        self.depths = [0]
+        self.sources = ["text"]
+        self.ancestors = [1]
+        self.children: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"TokenTree({len(self)} nodes, depth {max(self.depths)})"
+
+    def add(self, parent: int, token: int, source: str) -> int:
+        """Add `token` below `parent` (or find it there) and return its node id."""
+        known = self.children.get((parent, token))
+        if known is not None:
+            return known
+        node = len(self.tokens)
+        if not 0 <= parent < node:
+            raise InvalidTree(f"node {node} names parent {parent}; a parent is an earlier node, 0 to {node - 1}")
+        self.children[parent, token] = node
+        self.tokens.append(token)
+        self.parents.append(parent)
+        self.depths.append(self.depths[parent] + 1)
+        self.sources.append(source)
+        self.ancestors.append(self.ancestors[parent] | 1 << node)
+        return node
+
+    def add_chain(self, parent: int, tokens: Iterable[int], source: str) -> list[int]:
+        """Add `tokens` one below the other, starting below `parent`; returns their node ids."""
+        nodes = []
+        for token in tokens:
+            parent = self.add(parent, token, source)
+            nodes.append(parent)
+        return nodes
+
+    def child(self, parent: int, token: int) -> int | None:
+        """The child of `parent` that carries `token`, if there is one."""
+        return self.children.get((parent, token))
+
+    def path_tokens(self, node: int) -> list[int]:
+        """Tokens from below the root down to `node`; empty for the root."""
+        found: list[int] = []
+        while node > 0:
+            found.append(self.tokens[node])
+            node = self.parents[node]
+        return found[::-1]
+
+    def validate(self, pending: int, vocabulary: int) -> None:
+        """Raise `InvalidTree` unless the root is `pending` and every token is an id below `vocabulary`."""
+        if self.tokens[0] != pending:
+            raise InvalidTree(f"the tree's root is token {self.tokens[0]}, but the text ends with token {pending}")
+        if len(self.tokens) > MAX_NODES:
+            raise InvalidTree(f"a tree of {len(self.tokens)} nodes; at most {MAX_NODES} are evaluated in one forward")
+        try:
+            low, high = min(self.tokens), max(self.tokens)
+            whole = low >= 0 and high < vocabulary and all(type(token) is int for token in self.tokens)
+        except TypeError:
+            whole = False
+        if not whole:
+            bad = next(t for t in self.tokens if type(t) is not int or not 0 <= t < vocabulary)
+            raise InvalidTree(f"a tree holds token {bad!r}; token ids are integers from 0 to {vocabulary - 1}")

@@ -1,0 +1,45 @@
+"""Every error a user can cause, each with the rule that was broken and the way out in its message."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class LeapdecodeError(ValueError):
+    """Base of all user errors; the command line prints it as one line and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class UnknownName(LeapdecodeError):
+    """A method, option or executor that does not exist."""
+
+
+class OptionError(LeapdecodeError):
+    """An option or sampling parameter outside its range."""
+
+
+class PromptError(LeapdecodeError):
+    """An empty prompt, or one that does not fit the model's context."""
+
+
+class ModelUnavailable(LeapdecodeError):
+    """The model is neither a local folder nor reachable."""
+
+    exit_code = 3
+
+
+class UnsupportedModel(LeapdecodeError):
+    """The model cannot verify token trees; the message says why."""
+
+
+class InvalidTree(LeapdecodeError):
+    """A method proposed a tree that cannot be evaluated (token outside the vocabulary, wrong root, too large)."""
+
+
+def with_suggestions(message: str, name: str, known: Iterable[str]) -> str:
+    """`message`, then the closest known names, or all of them when none is close."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return f"{message}; did you mean {' or '.join(map(repr, close))}?"
+    return f"{message}; choose from {', '.join(known)}" if known else f"{message}; there are none to choose from"

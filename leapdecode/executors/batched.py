@@ -1,0 +1,162 @@
+"""All pending requests of a model run in one ragged batch; sequences join and leave while others decode."""
+
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol
+
+import torch
+
+from leapdecode.core import Commit, Forward, Request, Scores, Sequence, Step
+from leapdecode.methods.base import Method
+from leapdecode.model.runner import Lines, Raw
+from leapdecode.verify.choice import Chooser
+
+Decoding = Generator[Request, Scores | None, None]
+
+
+class Model(Protocol):
+    """What an executor needs of a model: lines to decode on, and the vocabulary that guesses must stay in."""
+
+    vocabulary: int
+
+    def open(self, rows: int, slots: int) -> Lines: ...
+
+
+@dataclass(slots=True)
+class Task:
+    """One sequence under way: its method's coroutine, what that waits for, and its choosers by model."""
+
+    sequence: Sequence
+    decoding: Decoding
+    pending: Request | None = None
+    answer: Scores | None = None
+    choosers: dict[str, Chooser] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter)
+    told: int = 0
+
+
+class Batched:
+    """Runs up to `batch_size` sequences at a time on `models` ("target" and perhaps "draft")."""
+
+    def __init__(self, models: Mapping[str, Model], batch_size: int = 8) -> None:
+        self.models, self.batch_size = models, batch_size
+
+    def run(self, jobs: Iterable[tuple[Method, Sequence]], slots: int = 0) -> Iterator[tuple[Sequence, Step]]:
+        """Decode every job; yields each step as it happens. `slots` is the largest number a sequence will need."""
+        lines = {name: model.open(self.batch_size, slots) for name, model in self.models.items()}
+        waiting, tasks = iter(jobs), list[Task]()
+        try:
+            while True:
+                tasks += self._admit(islice(waiting, self.batch_size - len(tasks)), lines)
+                if not tasks:
+                    return
+                self._settle(tasks, lines)
+                for task in tasks:
+                    yield from self._news(task)
+                for task in [task for task in tasks if task.pending is None]:
+                    tasks.remove(task)
+                    for line in lines.values():
+                        line.leave(task.sequence)
+                self._forward([task for task in tasks if isinstance(task.pending, Forward)], lines)
+        finally:
+            for line in lines.values():
+                line.close()
+
+    def _admit(self, jobs: Iterable[tuple[Method, Sequence]], lines: Mapping[str, Lines]) -> list[Task]:
+        admitted = []
+        for method, sequence in jobs:
+            for line in lines.values():
+                line.join(sequence)
+            admitted.append(Task(sequence, method.decode(sequence)))
+        return admitted
+
+    def _settle(self, tasks: list[Task], lines: Mapping[str, Lines]) -> None:
+        """Hand out answers and run commits until every task waits for a forward or has ended."""
+        moving = [task for task in tasks if not isinstance(task.pending, Forward) or task.answer is not None]
+        while moving:
+            for task in moving:
+                answer, task.answer = task.answer, None
+                try:
+                    task.pending = task.decoding.send(answer)
+                except StopIteration:
+                    task.pending = None
+                    task.sequence.stats.decode_seconds += time.perf_counter() - task.began
+            moving = [task for task in moving if isinstance(task.pending, Commit)]
+            self._commit([task.pending for task in moving if isinstance(task.pending, Commit)], lines)
+
+    def _commit(self, commits: list[Commit], lines: Mapping[str, Lines]) -> None:
+        """Commit path by path, and after the target's bring every other line back to the text."""
+        for name, line in lines.items():
+            own = [commit for commit in commits if commit.model == name]
+            if own:
+                line.commit(own)
+            for commit in commits:
+                if commit.model == "target" and name != "target":
+                    line.cut_back(commit.sequence)
+
+    def _news(self, task: Task) -> Iterator[tuple[Sequence, Step]]:
+        for step in task.sequence.steps[task.told :]:
+            task.told += 1
+            yield task.sequence, step
+
+    def _forward(self, tasks: list[Task], lines: Mapping[str, Lines]) -> None:
+        """Run the pending forwards of one model: drafts first, so that targets meet in one batch."""
+        asked = [(task, task.pending) for task in tasks if isinstance(task.pending, Forward)]
+        if not asked:
+            return
+        name = min((request.model for _, request in asked), key=lambda name: name == "target")
+        chosen = [(task, request) for task, request in asked if request.model == name]
+        vocabulary = self.models[name].vocabulary
+        for task, request in chosen:
+            root = task.sequence.pending if name == "target" else request.tree.tokens[0]
+            request.tree.validate(root, vocabulary)
+        raws = lines[name].forward([request for _, request in chosen])
+        answers = self._choose(name, chosen, raws)
+        for (task, request), raw, answer in zip(chosen, raws, answers, strict=True):
+            task.answer = answer
+            count(task, request, raw)
+
+    @torch.inference_mode()
+    def _choose(self, name: str, chosen: list[tuple[Task, Forward]], raws: list[Raw]) -> list[Scores]:
+        """Choose at every node of every tree; the chosen tokens reach the host in one transfer."""
+        picked = []
+        for (task, request), raw in zip(chosen, raws, strict=True):
+            chooser = task.choosers.get(name)
+            if chooser is None:
+                sequence = task.sequence
+                chooser = Chooser(sequence.params, sequence.stream, sequence.prompt_length)
+                task.choosers[name] = chooser
+            picked.append(chooser(raw.logits_NV, raw.context, request.tree, raw.nodes, request.top).flatten())
+        host = (torch.cat(picked) if len(picked) > 1 else picked[0]).tolist()
+        answers, start = [], 0
+        for (_, request), raw in zip(chosen, raws, strict=True):
+            size = len(request.tree)
+            end = start + len(raw.nodes) * request.top
+            choices, top = [-1] * size, list[list[int]]([[]] * size)
+            for number, node in enumerate(raw.nodes):
+                row = host[start + number * request.top : start + (number + 1) * request.top]
+                choices[node] = row[0]
+                if request.top > 1:
+                    top[node] = row
+            answers.append(Scores(choices, top, raw.logits_NV, raw.step_rows))
+            start = end
+        return answers
+
+
+def count(task: Task, request: Forward, raw: Raw) -> None:
+    """Enter one forward into the sequence's statistics."""
+    stats = task.sequence.stats
+    forwards = raw.only_prefill + 1
+    if request.model != "target":
+        stats.draft_forwards += forwards
+        stats.draft_rows += raw.rows
+        return
+    if not stats.target_forwards:
+        stats.prefill_seconds = time.perf_counter() - task.began
+        task.began = time.perf_counter()
+    stats.target_forwards += forwards
+    stats.prefill_forwards += raw.only_prefill
+    stats.target_rows += raw.rows
+    stats.forward_seconds += raw.seconds + raw.prefill_seconds

@@ -1,0 +1,82 @@
+"""What a decoding method is: a coroutine for one sequence that asks for forwards and guesses tokens."""
+
+import dataclasses
+import random
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
+from leapdecode.errors import OptionError
+from leapdecode.verify.walk import Verdict, walk
+
+Asking = Generator[Request, Scores | None, TokenTree]
+
+
+def option(default: Any, help: str, low: int | None = None, choices: tuple[str, ...] = ()) -> Any:
+    """A method's option: its default, its help text, and what values it takes."""
+    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices})
+
+
+@dataclass
+class Method:
+    """Base of all methods. Fields made by `option` are its options; `begin` sets the state of one sequence.
+
+    A subclass says how it guesses: `guess` returns a tree, or `propose` is written as a generator that may yield
+    `Forward("draft", ...)` requests first.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    lossless: ClassVar[bool] = True
+    needs_draft: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for field in self.options():
+            self._check(field, getattr(self, field.name))
+
+    @classmethod
+    def options(cls) -> list[dataclasses.Field[Any]]:
+        return [field for field in dataclasses.fields(cls) if "help" in field.metadata]
+
+    def _check(self, field: dataclasses.Field[Any], value: Any) -> None:
+        low, choices = field.metadata["low"], field.metadata["choices"]
+        where = f"{self.name}: option {field.name}={value!r}"
+        if choices and value not in choices:
+            raise OptionError(f"{where} must be one of {', '.join(choices)}")
+        if isinstance(field.default, bool) != isinstance(value, bool):
+            raise OptionError(f"{where} must be {'true or false' if isinstance(field.default, bool) else 'a number'}")
+        if low is not None and (not isinstance(value, int) or value < low):
+            raise OptionError(f"{where} must be a whole number of at least {low}")
+
+    def decode(self, sequence: Sequence) -> Generator[Request, Scores | None, None]:
+        """The loop of every method: propose, evaluate, verify, accept, commit, observe; ends with the text."""
+        self.begin(sequence)
+        while sequence.finish_reason is None:
+            tree = yield from self.propose(sequence)
+            scores = yield Forward("target", sequence, tree)
+            assert scores is not None, "an executor answers every Forward with Scores"
+            verdict = walk(tree, scores.choices)
+            kept = sequence.extend(verdict.tokens, verdict.sources, scores.rows)
+            yield Commit("target", sequence, verdict.path[:kept])
+            self.observe(sequence, tree, verdict)
+
+    def begin(self, sequence: Sequence) -> None:
+        """Set up the state for one sequence."""
+
+    def propose(self, sequence: Sequence) -> Asking:
+        """The next tree; its root is the pending token."""
+        return self.guess(sequence)
+        yield  # a generator without requests
+
+    def guess(self, sequence: Sequence) -> TokenTree:
+        """The next tree, for methods that need no forward to make it."""
+        raise NotImplementedError
+
+    def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
+        """Learn from a verified tree; `sequence` already holds the accepted tokens."""
+
+
+def private_random(seed: int, sequence: Sequence) -> random.Random:
+    """The random source of one sequence's guesses: it changes the speed, never the text."""
+    return random.Random(f"{seed}/{sequence.stream!r}/{sequence.prompt_length}")

@@ -1,0 +1,67 @@
+"""Jacobi decoding: a chain of guesses, replaced by the target's own choices until they agree.
+
+Santilli et al. 2023 (Algorithm 2, sliding form as in FastCoT eq. 2-5); CLLM Algorithm 3 is the block form.
+"""
+
+from dataclasses import dataclass, field
+
+from leapdecode.core import Sequence, TokenTree
+from leapdecode.methods.base import Method, option, private_random
+from leapdecode.verify.walk import Verdict
+
+PAD = 0
+
+
+@dataclass
+class Jacobi(Method):
+    name = "jacobi"
+    paper = "Santilli et al. 2023, arXiv 2305.10427; FastCoT, arXiv 2311.08263; CLLM, arXiv 2403.00835"
+
+    window: int = option(7, "guesses below the root (FastCoT's c; CLLM's n - 1)", low=1)
+    block: int = option(0, "decode blocks of this many tokens, each to its fixed point (CLLM's n); 0 slides", low=0)
+    initial: str = option("random", "first guesses", choices=("random", "prompt", "pad"))
+    refill: str = option("random", "guesses that top the window up", choices=("random", "prompt", "pad"))
+    seed: int = option(0, "seed of the random guesses; changes the speed, never the text")
+    record: bool = option(False, "keep the trajectory: the guesses before every step")
+
+    guesses: list[int] = field(default_factory=list, init=False)
+    trajectory: list[list[int]] = field(default_factory=list, init=False)
+    left: int = field(default=0, init=False)
+    taken: int = field(default=0, init=False)
+
+    def begin(self, sequence: Sequence) -> None:
+        self.random = private_random(self.seed, sequence)
+        self.prompt = sequence.tokens[: sequence.prompt_length]
+        self.left = self.block
+        self.guesses = self.top_up([], self.size(), self.initial)
+
+    def size(self) -> int:
+        """How many guesses the next step holds: the window, or what is left of the block beside the bonus token."""
+        return max(self.left - 1, 0) if self.block else self.window
+
+    def top_up(self, guesses: list[int], size: int, kind: str) -> list[int]:
+        """`guesses` cut or lengthened to `size` with random prompt tokens, the prompt's in order, or padding."""
+        new = []
+        for _ in range(size - len(guesses)):
+            if kind == "random":
+                new.append(self.random.choice(self.prompt))
+            else:
+                new.append(self.prompt[self.taken % len(self.prompt)] if kind == "prompt" else PAD)
+                self.taken += 1
+        return guesses[:size] + new
+
+    def guess(self, sequence: Sequence) -> TokenTree:
+        tree = TokenTree(sequence.pending)
+        tree.add_chain(0, self.guesses, "window")
+        if self.record:
+            self.trajectory.append(list(self.guesses))
+        return tree
+
+    def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
+        accepted = len(verdict.tokens)
+        if self.block:
+            self.left -= accepted
+            if self.left <= 0:
+                self.left = self.block
+        updated = [choice for choice in verdict.choices[accepted:] if choice >= 0]
+        self.guesses = self.top_up(updated, self.size(), self.refill)

@@ -1,0 +1,47 @@
+"""Lookahead decoding: Jacobi trajectories give n-grams, n-grams that start with the pending token are verified.
+
+Fu et al. 2023/2024. Lookahead branch and verification branch are one token tree; its ancestor mask is the paper's
+Figure 5.
+"""
+
+from dataclasses import dataclass
+
+from leapdecode.core import Sequence, TokenTree
+from leapdecode.methods.base import Method, option, private_random
+from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.window import LookaheadWindow
+from leapdecode.verify.walk import Verdict
+
+
+@dataclass
+class Lookahead(Method):
+    name = "lookahead"
+    paper = "Fu et al. 2024, Break the Sequential Dependency of LLM Inference Using Lookahead Decoding, arXiv 2402.02057"
+
+    window: int = option(7, "columns of the lookahead window (the paper's W)", low=1)
+    ngram: int = option(5, "tokens of an n-gram (the paper's N); 2 is Jacobi decoding", low=2)
+    guesses: int = option(7, "n-grams verified per step (the paper's G)", low=0)
+    pool_from_prompt: bool = option(True, "n-grams of the prompt and of the accepted text enter the pool too")
+    shift: bool = option(True, "move the window with the text; false keeps it in place, as the published code does")
+    seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
+
+    def begin(self, sequence: Sequence) -> None:
+        self.pool = NgramPool(self.guesses)
+        source = private_random(self.seed, sequence)
+        self.columns = LookaheadWindow(self.window, self.ngram, list(sequence.tokens), source, self.shift)
+        self.columns.levels[0][0] = sequence.pending
+        if self.pool_from_prompt:
+            self.pool.add_text(sequence.tokens, self.ngram)
+
+    def guess(self, sequence: Sequence) -> TokenTree:
+        tree = TokenTree(sequence.pending)
+        for continuation in self.pool.get(sequence.pending):
+            tree.add_chain(0, continuation, "ngram")
+        self.columns.place(tree)
+        return tree
+
+    def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
+        accepted = len(verdict.tokens)
+        self.columns.advance(verdict.choices, accepted, sequence.pending, self.pool)
+        if self.pool_from_prompt:
+            self.pool.add_text(sequence.tokens[-(accepted + self.ngram - 1) :], self.ngram)

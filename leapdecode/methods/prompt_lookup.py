@@ -1,0 +1,27 @@
+"""Prompt lookup: what followed the last time the text ended like this. Saxena 2023."""
+
+from dataclasses import dataclass
+
+from leapdecode.core import Sequence, TokenTree
+from leapdecode.methods.base import Method, option
+from leapdecode.pools.occurrences import Occurrences
+
+
+@dataclass
+class PromptLookup(Method):
+    name = "prompt_lookup"
+    paper = "Saxena 2023, Prompt Lookup Decoding; transformers' prompt_lookup_num_tokens"
+
+    num_tokens: int = option(10, "guesses below the root", low=1)
+    max_match: int = option(3, "longest ending to look for", low=1)
+    min_match: int = option(1, "shortest ending that counts", low=1)
+
+    def begin(self, sequence: Sequence) -> None:
+        self.occurrences = Occurrences(self.max_match)
+
+    def guess(self, sequence: Sequence) -> TokenTree:
+        tree = TokenTree(sequence.pending)
+        self.occurrences.index(sequence.tokens)
+        found = self.occurrences.continuation(sequence.tokens, self.min_match, self.num_tokens)
+        tree.add_chain(0, found, "prompt")
+        return tree

@@ -1,0 +1,60 @@
+"""Finds the methods: one file in this folder is one method."""
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
+from typing import Any
+
+import leapdecode.methods
+from leapdecode.errors import UnknownName, with_suggestions
+from leapdecode.methods.base import Method
+
+
+@functools.cache
+def _methods() -> dict[str, type[Method]]:
+    found = {}
+    for module in pkgutil.iter_modules(leapdecode.methods.__path__):
+        for value in vars(importlib.import_module(f"leapdecode.methods.{module.name}")).values():
+            if isinstance(value, type) and issubclass(value, Method) and "name" in vars(value):
+                found[value.name] = value
+    return dict(sorted(found.items(), key=lambda item: (item[1].needs_draft, item[0] != "autoregressive", item[0])))
+
+
+def names() -> list[str]:
+    """Every method's name, plain decoding first."""
+    return list(_methods())
+
+
+def find(name: str) -> type[Method]:
+    """The method called `name`; raises `UnknownName` with suggestions."""
+    if name not in _methods():
+        raise UnknownName(with_suggestions(f"unknown method {name!r}", name, _methods()))
+    return _methods()[name]
+
+
+def make(name: str, options: dict[str, Any]) -> Method:
+    """A method with its options set; raises `UnknownName` or `OptionError`."""
+    method = find(name)
+    known = {field.name: field for field in method.options()}
+    for key in options:
+        if key not in known:
+            raise UnknownName(with_suggestions(f"{name} has no option {key!r}", key, known))
+    return method(**options)
+
+
+def describe(method: type[Method]) -> dict[str, Any]:
+    """A method as `leapdecode methods --json` shows it."""
+    shown = {f.name: {"default": f.default, "help": f.metadata["help"]} for f in method.options()}
+    return {
+        "name": method.name,
+        "lossless": method.lossless,
+        "needs_draft": method.needs_draft,
+        "paper": method.paper,
+        "options": shown,
+    }
+
+
+def fresh(method: Method) -> Method:
+    """A copy with the same options and no state, for another sequence."""
+    return dataclasses.replace(method)

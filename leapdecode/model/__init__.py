@@ -1,0 +1,1 @@
+"""Running an unmodified transformers model over token trees."""

@@ -1,0 +1,102 @@
+"""The one mask builder: committed text, plus own ancestors, plus itself.
+
+Masks are additive (0 = visible, the dtype's minimum = hidden): sdpa and eager attention both read them right.
+Shapes: B batch rows, R rows evaluated per sequence, S visible slots.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(slots=True)
+class RowPlan:
+    """What one sequence evaluates in a forward: missing text first, then tree nodes.
+
+    `start` is the first slot to fill, `base` the root's slot; text token i goes to slot `start` + i, node n to slot
+    `base` + n at position `base` + its depth.
+    """
+
+    row: int
+    start: int
+    base: int
+    missing: list[int]
+    nodes: list[int]
+    tokens: list[int]
+    ancestors: list[int]
+    depths: list[int]
+
+    @property
+    def count(self) -> int:
+        return len(self.missing) + len(self.nodes)
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.depths)
+
+    def row_tokens(self) -> list[int]:
+        return [*self.missing, *[self.tokens[node] for node in self.nodes]]
+
+    def row_slots(self) -> list[int]:
+        return [*range(self.start, self.start + len(self.missing)), *[self.base + node for node in self.nodes]]
+
+    def row_positions(self) -> list[int]:
+        depths, base = self.depths, self.base
+        return [*range(self.start, self.start + len(self.missing)), *[base + depths[node] for node in self.nodes]]
+
+
+def unpack_bits(rows: list[int], width: int) -> Tensor:
+    """Bit sets as a bool tensor [len(rows), width]: bit i of row r at [r, i]."""
+    size = -(-width // 8)
+    packed = torch.frombuffer(bytearray(b"".join(row.to_bytes(size, "little") for row in rows)), dtype=torch.uint8)
+    bits = packed.view(len(rows), size, 1) >> torch.arange(8, dtype=torch.uint8) & 1
+    return bits.view(len(rows), -1)[:, :width].bool()
+
+
+def build_mask(plans: list[RowPlan], rows: int, seen: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """[B, 1, R, S] additive mask in which every row sees the text before it and its own ancestors."""
+    hidden = torch.finfo(dtype).min
+    mask = torch.full((len(plans), 1, rows, seen), hidden, dtype=dtype, device=device)
+    for number, plan in enumerate(plans):
+        mask_RS, text = mask[number, 0], len(plan.missing)
+        mask_RS[text:, : plan.base] = 0
+        if text:
+            causal = torch.full((text, text), hidden, dtype=dtype, device=device).triu_(1)
+            mask_RS[:text, : plan.start] = 0
+            mask_RS[:text, plan.start : plan.start + text] = causal
+        if plan.nodes == [0]:
+            mask_RS[text, plan.base] = 0
+        elif plan.nodes:
+            width = len(plan.depths)
+            visible = unpack_bits([plan.ancestors[node] for node in plan.nodes], width).to(device)
+            mask_RS[text : text + len(plan.nodes), plan.base : plan.base + width].masked_fill_(visible, 0)
+    return mask
+
+
+def windowed(mask: Tensor, plans: list[RowPlan], positions_BR: Tensor, window: int) -> Tensor:
+    """The same mask with keys `window` or more positions back hidden as well (sliding-window attention)."""
+    if all(plan.end <= window for plan in plans):
+        return mask
+    seen = mask.shape[-1]
+    keys_BS = torch.arange(seen, device=mask.device).repeat(len(plans), 1)
+    for number, plan in enumerate(plans):
+        depths = torch.tensor(plan.depths, device=mask.device)
+        keys_BS[number, plan.base : plan.end] = plan.base + depths
+    too_far = positions_BR[:, :, None] - keys_BS[:, None, :] >= window
+    return mask.masked_fill(too_far[:, None], torch.finfo(mask.dtype).min)
+
+
+@dataclass(frozen=True)
+class MaskForm:
+    """How a model takes its masks: one tensor, or one per layer type; a window of 0 is full attention."""
+
+    windows: tuple[tuple[str, int], ...]
+
+    def build(
+        self, plans: list[RowPlan], positions_BR: Tensor, seen: int, dtype: torch.dtype
+    ) -> Tensor | dict[str, Tensor]:
+        rows = positions_BR.shape[1]
+        full = build_mask(plans, rows, seen, dtype, positions_BR.device)
+        made = {kind: windowed(full, plans, positions_BR, w) if w else full for kind, w in self.windows}
+        return made if len(made) > 1 else next(iter(made.values()))

@@ -1,0 +1,123 @@
+"""The slot cache: preallocated keys and values that are written at given slots.
+
+Shapes: L layers, B batch rows, H key/value heads, S slots, D head size, R rows evaluated per sequence.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+BUCKET = 64  # the model sees a multiple of this many slots, so that shapes recur
+
+
+def bucketed(slots: int) -> int:
+    """The smallest multiple of `BUCKET` that holds `slots`."""
+    return -(-slots // BUCKET) * BUCKET
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Per layer (heads, key size) and (heads, value size), the dtype and the device, as read off one real forward."""
+
+    keys: tuple[tuple[int, int], ...]
+    values: tuple[tuple[int, int], ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def bytes_per_token(self) -> int:
+        return sum(h * d for h, d in self.keys + self.values) * self.dtype.itemsize
+
+
+class SlotLayer(CacheLayerMixin):
+    """One model layer's view of the slot cache."""
+
+    is_compileable = True
+
+    def __init__(self, owner: "SlotCache", keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.owner, self.keys, self.values = owner, keys, values
+        self.heads = keys.shape[1]
+        self.flat_keys, self.flat_values = keys.view(-1, keys.shape[-1]), values.view(-1, values.shape[-1])
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing to do: the slots exist already."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Write [B, H, R, D] at the owner's slots; return the visible [B, H, S, D] of the owner's rows."""
+        owner = self.owner
+        index = owner.index[self.heads]
+        self.flat_keys.index_copy_(0, index, key_states.reshape(-1, key_states.shape[-1]))
+        self.flat_values.index_copy_(0, index, value_states.reshape(-1, value_states.shape[-1]))
+        return owner.visible(self.keys), owner.visible(self.values)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.owner.seen, 0
+
+    def get_seq_length(self) -> int:
+        return self.owner.length
+
+    def get_max_length(self) -> int:
+        return self.keys.shape[2]
+
+
+class SlotCache(Cache):
+    """`rows` lines of `slots` slots each, given to a model as its `past_key_values`.
+
+    Layers of equal shape share one stacked tensor [2 * layers, rows, H, S, D], so that moving a path's slots is one
+    gather and one copy for all of them.
+    """
+
+    def __init__(self, layout: Layout, rows: int, slots: int) -> None:
+        self.rows, self.slots = rows, slots
+        wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
+        self.stacks = {
+            (h, d): torch.zeros(wanted.count((h, d)), rows, h, slots, d, dtype=layout.dtype, device=layout.device)
+            for h, d in dict.fromkeys(wanted)
+        }
+        free = {shape: iter(stack) for shape, stack in self.stacks.items()}
+        pairs = [(next(free[k]), next(free[v])) for k, v in zip(layout.keys, layout.values, strict=True)]
+        super().__init__(layers=[SlotLayer(self, keys, values) for keys, values in pairs])
+        heads = {h for h, _ in wanted}
+        steps = torch.arange(rows, device=layout.device)[:, None, None]
+        self.offsets = {h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * slots for h in heads}
+        self.index: dict[int, Tensor] = {}
+        self.selected: slice | Tensor = slice(0, rows)
+        self.seen = self.length = 0
+
+    def aim(self, rows: list[int], slots_BR: Tensor, seen: int) -> None:
+        """Point the next forward at cache rows `rows`, its R tokens at `slots_BR`, `seen` slots being visible."""
+        first, last = rows[0], rows[-1] + 1
+        adjoining = rows == list(range(first, last))
+        chosen = slice(first, last) if adjoining else torch.tensor(rows, device=slots_BR.device)
+        self.index = {h: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for h, offset in self.offsets.items()}
+        self.selected, self.seen = chosen, seen
+
+    def visible(self, states: Tensor) -> Tensor:
+        return states[self.selected, :, : self.seen]
+
+    def move(self, moves: list[tuple[int, list[int], list[int]]]) -> None:
+        """Copy slots within rows: each move is (row, from slots, to slots); all sources are read before any write."""
+        rows = [row for row, source, _ in moves for _ in source]
+        sources = [slot for _, source, _ in moves for slot in source]
+        targets = [slot for _, _, target in moves for slot in target]
+        for (heads, size), stack in self.stacks.items():
+            row_offsets = self.offsets[heads][torch.tensor(rows, device=stack.device)].squeeze(-1)
+            flat = stack.view(stack.shape[0], -1, size)
+            source = (row_offsets + torch.tensor(sources, device=stack.device)[:, None]).reshape(-1)
+            target = (row_offsets + torch.tensor(targets, device=stack.device)[:, None]).reshape(-1)
+            flat.index_copy_(1, target, flat.index_select(1, source))
+
+    def copy_row(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` slots of row `source` to row `target`."""
+        for stack in self.stacks.values():
+            stack[:, target, :, :length] = stack[:, source, :, :length]
+
+    def copy_from(self, other: "SlotCache", length: int) -> None:
+        """Take over the first `length` slots of all rows of a smaller cache of the same layout."""
+        for shape, stack in self.stacks.items():
+            stack[:, : other.rows, :, :length] = other.stacks[shape][:, :, :, :length]

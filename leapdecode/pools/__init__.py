@@ -1,0 +1,1 @@
+"""What methods remember: n-grams, earlier occurrences, the lookahead window. Plain Python, no models."""

@@ -1,0 +1,34 @@
+"""The n-gram pool: for a key token, the most recent continuations."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+
+class NgramPool:
+    """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G)."""
+
+    def __init__(self, per_key: int) -> None:
+        self.per_key = per_key
+        self.entries: dict[int, OrderedDict[tuple[int, ...], None]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(values) for values in self.entries.values())
+
+    def add(self, key: int, value: tuple[int, ...]) -> None:
+        """Remember that `value` followed `key`; the least recently used continuation leaves when there are too many."""
+        if self.per_key == 0:
+            return
+        values = self.entries.setdefault(key, OrderedDict())
+        values[value] = None
+        values.move_to_end(value)
+        if len(values) > self.per_key:
+            values.popitem(last=False)
+
+    def add_text(self, tokens: list[int], size: int) -> None:
+        """Remember every `size`-gram of `tokens`: its first token is the key."""
+        for start in range(len(tokens) - size + 1):
+            self.add(tokens[start], tuple(tokens[start + 1 : start + size]))
+
+    def get(self, key: int) -> Iterator[tuple[int, ...]]:
+        """Continuations of `key`, newest first."""
+        return reversed(self.entries.get(key, OrderedDict()))

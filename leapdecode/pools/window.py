@@ -1,0 +1,69 @@
+"""The lookahead window: a grid of Jacobi trajectories whose columns become n-grams.
+
+`levels[l][j]` is the guess for the token l + j places behind the pending token; `levels[0][0]` is the pending token
+itself. Level l was guessed l steps after level 0.
+"""
+
+import random
+
+from leapdecode.core import TokenTree
+from leapdecode.pools.ngrams import NgramPool
+
+
+class LookaheadWindow:
+    """W columns of at most `ngram` - 1 levels, with the mechanics of one step: place, harvest, shift.
+
+    Args:
+        width: columns (the paper's W).
+        ngram: tokens of a harvested n-gram (the paper's N); 2 is Jacobi decoding.
+        filler: tokens that new columns start from.
+        shift: move the window by the accepted length; False keeps it in place, as the published code does.
+    """
+
+    def __init__(self, width: int, ngram: int, filler: list[int], source: random.Random, shift: bool = True) -> None:
+        self.width, self.height, self.shift = width, ngram - 1, shift
+        self.filler, self.random = filler, source
+        self.levels = [[self.random.choice(filler) for _ in range(width)]]
+        self.stale = [0] * width  # per column, how many of its lower levels are still filler
+        self.nodes: list[list[int]] = []
+
+    def place(self, tree: TokenTree) -> None:
+        """Add the window's cells to `tree`: (0, j) below (0, j-1), (l, j) below (l-1, j); the root is (0, 0)."""
+        first = [0, *tree.add_chain(0, self.levels[0][1:], "window")]
+        self.nodes = [first]
+        for level in self.levels[1:]:
+            below = self.nodes[-1]
+            self.nodes.append([tree.add(below[j], token, "window") for j, token in enumerate(level)])
+
+    def advance(self, choices: list[int], accepted: int, pending: int, pool: NgramPool) -> None:
+        """Learn the target's choices at the deepest level, harvest full columns, and shift by `accepted` tokens.
+
+        `choices` are those of the tree that `place` filled; a choice of -1 (not evaluated) ends the window's growth.
+        """
+        new = [choices[node] for node in self.nodes[-1]]
+        if min(new) < 0:
+            self.levels[0][0] = pending
+            return
+        self.levels.append(new)
+        if len(self.levels) > self.height:
+            self._harvest(pool)
+            dropped = 1
+        else:
+            dropped = 0
+        self._move(dropped, accepted, pending)
+
+    def _harvest(self, pool: NgramPool) -> None:
+        for column in range(self.width):
+            if not self.stale[column]:
+                values = tuple(level[column] for level in self.levels[1:])
+                pool.add(self.levels[0][column], values)
+
+    def _move(self, dropped: int, accepted: int, pending: int) -> None:
+        offset = (accepted if self.shift else 1) - dropped
+        self.levels = self.levels[dropped:]
+        incoming = min(offset, self.width)
+        filled = [[self.random.choice(self.filler) for _ in range(incoming)] for _ in self.levels]
+        self.levels = [level[offset:] + new for level, new in zip(self.levels, filled, strict=True)]
+        stale = [max(count - dropped, 0) for count in self.stale]
+        self.stale = stale[offset:] + [len(self.levels)] * incoming
+        self.levels[0][0] = pending

@@ -1,0 +1,127 @@
+"""Logits processors at every node, each with its own path as context.
+
+Shapes: N nodes, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.generation.logits_process import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from leapdecode.core import SamplingParams, TokenTree
+from leapdecode.errors import OptionError
+
+STATEFUL = {
+    "AlternatingCodebooksLogitsProcessor",
+    "ClassifierFreeGuidanceLogitsProcessor",
+    "DiaClassifierFreeGuidanceLogitsProcessor",
+    "DiaEOSDelayPatternLogitsProcessor",
+    "SynthIDTextWatermarkLogitsProcessor",
+    "UnbatchedClassifierFreeGuidanceLogitsProcessor",
+    "WhisperNoSpeechDetection",
+    "WhisperTimeStampLogitsProcessor",
+}
+
+
+def refuse_stateful(processor: Any) -> None:
+    """Raise `OptionError` for a processor whose answer depends on more than the ids it is given."""
+    name = type(processor).__name__
+    if name in STATEFUL or getattr(processor, "stateful", False):
+        raise OptionError(f"logits processor {name} keeps state between calls, so it cannot score several guesses at once")
+
+
+class Pipeline:
+    """All changes to the logits of one sequence, in the order that `SamplingParams` documents."""
+
+    def __init__(self, params: SamplingParams, prompt_length: int) -> None:
+        self.params, self.prompt_length = params, prompt_length
+        self.custom = list(params.logits_processors)
+        for processor in self.custom:
+            refuse_stateful(processor)
+        self.bias: Tensor | None = None
+        self.seen: Tensor | None = None  # [V] how often each token stands in prompt and text
+        self.said: Tensor | None = None  # [V] how often in the generated text alone
+        self.counted: list[int] = []
+        self.penalised = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1.0, 0.0, 0.0)
+        self.warpers = list(_warpers(params))
+        self.changes = bool(params.logit_bias or self.penalised or self.custom or self.warpers)
+
+    def __call__(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+        """Processed scores [N, V] for `nodes` of `tree`, whose root is the last token of `context`."""
+        scores = logits_NV if logits_NV.dtype in (torch.float32, torch.float64) else logits_NV.float()
+        if self.params.logit_bias:
+            scores = scores + self._bias(scores)
+        if self.penalised:
+            scores = self._penalise(scores, context, tree, nodes)
+        if self.custom:
+            scores = self._custom(scores, context, tree, nodes)
+        for warper in self.warpers:
+            scores = warper(None, scores)
+        return scores
+
+    def _bias(self, scores: Tensor) -> Tensor:
+        if self.bias is None:
+            ids = torch.tensor(list(self.params.logit_bias))
+            if int(ids.min()) < 0 or int(ids.max()) >= scores.shape[-1]:
+                raise OptionError(f"logit_bias names token {int(ids.max())}; token ids go from 0 to {scores.shape[-1] - 1}")
+            values = torch.tensor(list(self.params.logit_bias.values()), dtype=scores.dtype)
+            self.bias = torch.zeros(scores.shape[-1], dtype=scores.dtype).index_put((ids,), values).to(scores.device)
+        return self.bias
+
+    def _count(self, context: list[int], scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Token counts of `context`, brought up to date from where the last call left them."""
+        kept = len(self.counted)
+        if self.seen is None or self.said is None or context[:kept] != self.counted:
+            self.seen = torch.zeros(scores.shape[-1], dtype=torch.long, device=scores.device)
+            self.said, kept = self.seen.clone(), 0
+        for counts, first in ((self.seen, kept), (self.said, max(kept, self.prompt_length))):
+            new = torch.tensor(context[first:], dtype=torch.long, device=scores.device)
+            counts.index_add_(0, new, torch.ones_like(new))
+        self.counted = list(context)
+        return self.seen, self.said
+
+    def _penalise(self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+        seen, said = self._count(context, scores)
+        paths = torch.zeros(scores.shape, dtype=torch.long, device=scores.device)
+        pairs = [(row, token) for row, node in enumerate(nodes) for token in tree.path_tokens(node)]
+        if pairs:
+            index = torch.tensor(pairs, device=scores.device)
+            paths.index_put_((index[:, 0], index[:, 1]), torch.ones_like(index[:, 0]), accumulate=True)
+        p = self.params
+        if p.repetition_penalty != 1.0:
+            penalised = torch.where(scores < 0, scores * p.repetition_penalty, scores / p.repetition_penalty)
+            scores = torch.where(seen + paths > 0, penalised, scores)
+        counts = said + paths
+        return scores - p.presence_penalty * (counts > 0) - p.frequency_penalty * counts
+
+    def _custom(self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+        """Nodes of one depth have contexts of one length, so each depth is one call of each processor."""
+        by_depth: dict[int, list[int]] = {}
+        for row, node in enumerate(nodes):
+            by_depth.setdefault(tree.depths[node], []).append(row)
+        scores = scores.clone()
+        for rows in by_depth.values():
+            ids = torch.tensor([context + tree.path_tokens(nodes[row]) for row in rows], device=scores.device)
+            part = scores[rows]
+            for processor in self.custom:
+                part = processor(ids, part)
+            scores[rows] = part
+        return scores
+
+
+def _warpers(params: SamplingParams) -> list[Any]:
+    if params.greedy:
+        return []
+    wanted = [
+        (params.temperature != 1.0, lambda: TemperatureLogitsWarper(float(params.temperature))),
+        (params.top_k > 0, lambda: TopKLogitsWarper(params.top_k)),
+        (params.top_p < 1.0, lambda: TopPLogitsWarper(float(params.top_p))),
+        (params.min_p > 0.0, lambda: MinPLogitsWarper(float(params.min_p))),
+    ]
+    return [make() for used, make in wanted if used]
