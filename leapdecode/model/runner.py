@@ -122,7 +122,11 @@ class Runner:
 def read_layout(model: Any) -> Layout:
     """Shapes, dtype and device of every layer's keys and values, read off a forward of one token."""
     device = model.get_input_embeddings().weight.device
-    output = model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device), use_cache=True)
+    try:
+        output = model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device), use_cache=True)
+    except Exception as error:  # a model's own code may raise anything; the reason is what matters
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise UnsupportedModel(f"a plain forward of one token fails ({reason})") from error
     layers = getattr(output.past_key_values, "layers", None) or []
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UnsupportedModel("its cache does not hold keys and values for every layer, so it cannot be rolled back")

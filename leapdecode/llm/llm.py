@@ -1,0 +1,233 @@
+"""The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from leapdecode.core import SamplingParams, Sequence, Step
+from leapdecode.errors import OptionError
+from leapdecode.executors import find_executor
+from leapdecode.llm.detokenize import TextStream
+from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
+from leapdecode.llm.result import Piece, Result
+from leapdecode.methods.base import Method
+from leapdecode.methods.registry import fresh, make
+from leapdecode.model.load import load_model, load_tokenizer, prepare, resolve
+from leapdecode.model.plain import PlainRunner
+
+DEFAULT_METHOD = "lookahead"
+TREE_ROOM = 256  # slots reserved beyond the text for a tree; a larger tree makes the cache grow
+
+
+class LLM:
+    """A causal language model, decoded by any method without changing its text.
+
+    Args:
+        model: "demo" (the embedded pair), a Hugging Face name or folder, or a loaded transformers model.
+        tokenizer: needed for text when `model` is an object; by default loaded with the model.
+        draft: a second, smaller model with the same vocabulary, in the same forms.
+        device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's dtype (float32
+            for half precision on a CPU), and sdpa attention where the model has it.
+        trust_remote_code: run code that comes with the model and the draft.
+        fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of refusing it.
+        compile: reserved; compiled forwards are not available in this version.
+
+    Raises:
+        ModelUnavailable: no such model here.
+        UnsupportedModel: the model cannot verify token trees; the message says why.
+        OptionError: an argument outside its range, or a draft with another vocabulary.
+    """
+
+    def __init__(
+        self,
+        model: Any = "demo",
+        tokenizer: Any = None,
+        *,
+        draft: Any = None,
+        device: str = "auto",
+        dtype: Any = "auto",
+        attn_implementation: str = "auto",
+        trust_remote_code: bool = False,
+        fallback: str | None = None,
+        compile: bool = False,
+    ) -> None:
+        if compile:
+            raise OptionError("compile=True is not available in this version; leave it out")
+        options = (device, dtype, attn_implementation, trust_remote_code)
+        draft = "demo" if draft is None and model == "demo" else draft
+        self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
+        self.model, self.tokenizer = _load(model, "target", options, tokenizer)
+        self.draft, draft_tokenizer = _load(draft, "draft", options, None) if draft is not None else (None, None)
+        if self.draft is not None:
+            _check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
+        self.runner = prepare(self.model, fallback)
+        self.draft_runner = prepare(self.draft) if self.draft is not None else None
+        self.lock = threading.RLock()
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """Ids that end a text: those of the generation config, or the tokenizer's."""
+        stated = self.model.generation_config.eos_token_id if self.model.generation_config else None
+        if stated is None and self.tokenizer is not None:
+            stated = self.tokenizer.eos_token_id
+        return frozenset([stated] if isinstance(stated, int) else stated or [])
+
+    def generate(
+        self,
+        prompts: Prompt | list[Prompt],
+        *,
+        method: str = DEFAULT_METHOD,
+        sampling: SamplingParams | None = None,
+        batch_size: int | None = None,
+        executor: str | None = None,
+        verification: str = "seeded",
+        row_budget: int | str | None = None,
+        pool: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Decode one prompt or many.
+
+        Args:
+            prompts: a string, a list of token ids, a list of chat messages, or a list of any of these.
+            method: a name that `leapdecode methods` lists; `options` are its options by name.
+            sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
+            batch_size: sequences decoded at a time by the batched executor; all prompts up to 8 by default.
+            executor: "single" or "batched"; batched when there are several prompts and `batch_size` is not 1.
+            verification: "seeded": the text of plain decoding, token for token.
+            row_budget, pool: for methods that support them.
+
+        Returns:
+            A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the first prompt,
+            then those of the second, and so on.
+        """
+        many, sampling = is_many(prompts), sampling or SamplingParams()
+        with self.lock:
+            run = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
+            self._refuse(verification, row_budget, pool)
+            runs = self._executor(executor, batch_size, len(run))
+            for _ in runs.run([(fresh(m), s) for m, s, _ in run], max((s.limit for _, s, _ in run), default=0) + TREE_ROOM):
+                pass
+            results = [self._result(*one) for one in run]
+        return results if many or sampling.n > 1 else results[0]
+
+    def chat(self, messages: list[Message], **arguments: Any) -> Any:
+        """`generate` on chat messages (`[{"role": "user", "content": "..."}]`)."""
+        return self.generate(messages, **arguments)  # type: ignore[arg-type]
+
+    def stream(
+        self, prompt: Prompt, *, method: str = DEFAULT_METHOD, sampling: SamplingParams | None = None, **options: Any
+    ) -> Iterator[Piece]:
+        """Decode one prompt and yield a `Piece` per accepted token, as soon as it is accepted.
+
+        Arguments are checked at the call, before the first piece is asked for.
+        """
+        if is_many(prompt):
+            raise OptionError("stream takes one prompt; use generate for a list of them")
+        sampling = sampling or SamplingParams()
+        if sampling.n > 1:
+            raise OptionError("stream gives one text; use generate for n > 1")
+        with self.lock:
+            ((chosen, sequence, text),) = self._prepare([prompt], sampling, method, options)
+            run = self._executor("single", 1, 1).run([(fresh(chosen), sequence)], sequence.limit + TREE_ROOM)
+        return self._pieces(run, text)
+
+    def _pieces(self, run: Iterator[tuple[Sequence, Step]], text: TextStream | None) -> Iterator[Piece]:
+        number = told = 0
+        try:
+            while True:
+                with self.lock:
+                    news = next(run, None)
+                if news is None:
+                    return
+                sequence, step = news
+                if sequence.finish_reason and text:
+                    text.finish()
+                for token, source in zip(step.tokens, step.sources, strict=True):
+                    yield Piece(text.pieces[told] if text else "", token, number, source)
+                    told += 1
+                number += 1
+        finally:
+            with self.lock, contextlib.suppress(RuntimeError):
+                run.close()  # type: ignore[attr-defined]
+
+    def _prepare(
+        self, prompts: list[Any], sampling: SamplingParams, method: str, options: dict[str, Any]
+    ) -> list[tuple[Method, Sequence, TextStream | None]]:
+        """A method, a sequence and a text stream per sample, checked before anything runs."""
+        chosen = make(method, options)
+        if chosen.needs_draft and self.draft is None:
+            raise OptionError(f"method {method!r} needs a draft model; pass draft=... (--draft MODEL)")
+        if isinstance(self.runner, PlainRunner) and method != "autoregressive":
+            chosen = make("autoregressive", {})
+        if sampling.stop and self.tokenizer is None:
+            raise OptionError("stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids")
+        ends = frozenset(sampling.stop_token_ids) | (frozenset() if sampling.ignore_eos else self.end_tokens)
+        made = []
+        for prompt in prompts:
+            ids = encode(prompt, self.tokenizer, self.runner.vocabulary)
+            check_length(ids, self.runner.max_length)
+            for sample in range(sampling.n):
+                text = TextStream(self.tokenizer, tuple(sampling.stop)) if self.tokenizer is not None else None
+                sequence = Sequence(ids, sampling, sample, ends, self.runner.max_length)
+                if text is not None:
+                    sequence.on_token = lambda _, token, text=text: text.push(token)
+                made.append((chosen, sequence, text))
+        return made
+
+    def _refuse(self, verification: str, row_budget: int | str | None, pool: Any) -> None:
+        if verification != "seeded":
+            raise OptionError(f"verification={verification!r} is not available in this version; use 'seeded'")
+        if row_budget is not None:
+            raise OptionError("row_budget is not available in this version; set the method's own sizes instead")
+        if pool is not None:
+            raise OptionError("no method of this version takes a shared pool; leave pool out")
+
+    def _executor(self, name: str | None, batch_size: int | None, count: int) -> Any:
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
+        size = min(batch_size or 8, max(count, 1))
+        name = name or ("batched" if size > 1 else "single")
+        models = {"target": self.runner} | ({"draft": self.draft_runner} if self.draft_runner else {})
+        return find_executor(name)(models, batch_size=size)  # type: ignore[arg-type]
+
+    def _result(self, method: Method, sequence: Sequence, text: TextStream | None) -> Result:
+        if text is not None:
+            text.finish()
+        return Result(
+            text=text.text if text else "",
+            token_ids=sequence.generated,
+            prompt_token_ids=sequence.tokens[: sequence.prompt_length],
+            finish_reason=sequence.finish_reason or "length",
+            stats=sequence.stats,
+            steps=sequence.steps,
+            model=self.name,
+            method=method.name,
+            options={field.name: getattr(method, field.name) for field in method.options()},
+            seed=sequence.params.seed,
+            pieces=text.pieces if text else [],
+        )
+
+
+def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
+    """Model and tokenizer of one role, loaded when given by name."""
+    if not isinstance(model, str | Path):
+        return model, tokenizer
+    folder = resolve(str(model), role)
+    device, dtype, attention, trust = options
+    loaded = load_model(folder, device, dtype, attention, trust)
+    return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)
+
+
+def _check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> None:
+    """A draft must mean the same by every token id; raises `OptionError` naming both."""
+    names = f"target {type(model).__name__} ({model.name_or_path or 'object'}) and draft {type(draft).__name__} ({draft.name_or_path or 'object'})"
+    if tokenizer is not None and other is not None and tokenizer.get_vocab() != other.get_vocab():
+        raise OptionError(
+            f"{names} have different vocabularies ({len(tokenizer)} and {len(other)} tokens); "
+            "choose a draft of the same family, with the same tokenizer"
+        )
+    sizes = [m.get_input_embeddings().num_embeddings for m in (model, draft)]
+    if other is None and sizes[0] != sizes[1]:
+        raise OptionError(f"{names} have vocabularies of {sizes[0]} and {sizes[1]} tokens; choose a draft with the target's")

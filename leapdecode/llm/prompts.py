@@ -1,0 +1,59 @@
+"""Prompts in their three forms: strings, token id lists, chat messages."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leapdecode.errors import OptionError, PromptError
+
+Message = Mapping[str, str]
+Prompt = str | list[int] | list[Message]
+
+
+def is_many(prompts: Any) -> bool:
+    """Whether `prompts` is a list of prompts rather than one: a list of ids or of messages is one prompt."""
+    return isinstance(prompts, list | tuple) and not (prompts and isinstance(prompts[0], int | Mapping))
+
+
+def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
+    """Token ids of one prompt; raises `PromptError` when it is empty or holds impossible ids."""
+    if isinstance(prompt, str):
+        if not prompt:
+            raise PromptError("the prompt is empty; give at least one character")
+        ids = list(_needed(tokenizer)(prompt)["input_ids"])
+    elif isinstance(prompt, list | tuple) and prompt and isinstance(prompt[0], Mapping):
+        ids = _encode_chat(list(prompt), _needed(tokenizer))
+    elif isinstance(prompt, list | tuple):
+        ids = list(prompt)
+        bad = [token for token in ids if type(token) is not int or not 0 <= token < vocabulary]
+        if bad:
+            raise PromptError(f"the prompt holds {bad[0]!r}; token ids are integers from 0 to {vocabulary - 1}")
+    else:
+        raise PromptError(f"a prompt is a string, a list of token ids or of chat messages, not {type(prompt).__name__}")
+    if not ids:
+        raise PromptError("the prompt is empty; give at least one token")
+    return ids
+
+
+def check_length(ids: list[int], max_length: int) -> None:
+    """Raise `PromptError` unless at least one token fits behind the prompt."""
+    if len(ids) >= max_length:
+        raise PromptError(
+            f"the prompt has {len(ids)} tokens, but the model's context holds {max_length}, and one must be left to "
+            f"generate; shorten it to {max_length - 1}"
+        )
+
+
+def _needed(tokenizer: Any) -> Any:
+    if tokenizer is None:
+        raise OptionError("this LLM has no tokenizer, so it takes token id lists only; pass LLM(model, tokenizer)")
+    return tokenizer
+
+
+def _encode_chat(messages: list[Message], tokenizer: Any) -> list[int]:
+    for message in messages:
+        if not {"role", "content"} <= set(message):
+            raise PromptError(f"a chat message needs 'role' and 'content'; got {sorted(message)}")
+    if not tokenizer.chat_template:
+        raise PromptError("this model's tokenizer has no chat template; give the prompt as a string")
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])

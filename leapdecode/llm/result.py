@@ -1,0 +1,62 @@
+"""What a generation returns."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from leapdecode.core import Stats, Step
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A streamed token: its text (empty while held back), its id, the step that accepted it, where it was guessed."""
+
+    text: str
+    token_id: int
+    step: int
+    source: str
+
+
+@dataclass
+class Result:
+    """One generated text.
+
+    Attributes:
+        text: the generated text, stop string excluded.
+        token_ids: the generated ids, the end token included when it was generated.
+        finish_reason: "stop" (end token or stop string) or "length".
+        stats, steps: counts and times; one record per target forward that gave tokens.
+        pieces: the text per token, as `stream` yields it.
+        audit: what `--audit` found, if it was asked for.
+    """
+
+    text: str
+    token_ids: list[int]
+    prompt_token_ids: list[int]
+    finish_reason: str
+    stats: Stats
+    steps: list[Step]
+    model: str
+    method: str
+    options: dict[str, Any]
+    seed: int
+    pieces: list[str] = field(default_factory=list)
+    audit: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `leapdecode generate --json`."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "method": self.method,
+            "options": self.options,
+            "text": self.text,
+            "prompt_token_ids": self.prompt_token_ids,
+            "token_ids": self.token_ids,
+            "finish_reason": self.finish_reason,
+            "seed": self.seed,
+            "stats": self.stats.as_dict(),
+            "steps": [asdict(step) for step in self.steps],
+            "audit": self.audit,
+        }

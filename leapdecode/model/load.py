@@ -1,0 +1,130 @@
+"""Loading models and tokenizers: embedded, from a folder, or by their Hugging Face name."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from leapdecode.errors import LeapdecodeError, ModelUnavailable, OptionError, UnsupportedModel
+from leapdecode.model import embedded
+from leapdecode.model.plain import PlainRunner
+from leapdecode.model.probe import probe
+from leapdecode.model.runner import Runner
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU when there is one; raises `OptionError` for what this machine lacks."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise OptionError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use auto or cpu") from error
+    return device
+
+
+def pick_dtype(name: str | torch.dtype) -> torch.dtype | str:
+    """`auto` is the checkpoint's own dtype; raises `OptionError` for an unknown name."""
+    if isinstance(name, torch.dtype) or name == "auto":
+        return name
+    if name not in DTYPES:
+        raise OptionError(f"unknown dtype {name!r}; choose from auto, {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the hub's own retries and warnings out of the user's terminal; errors are raised, and told in one line."""
+    loggers = [logging.getLogger(name) for name in ("huggingface_hub", "transformers")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _unavailable(name: str, error: Exception) -> LeapdecodeError:
+    if Path(name).exists():
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        return ModelUnavailable(f"the folder {name!r} does not hold a loadable causal model with safetensors weights: {first}")
+    return ModelUnavailable(
+        f"model {name!r} is not a local folder and cannot be fetched here; "
+        "give a folder with a saved model, or try `leapdecode demo`, which needs no download"
+    )
+
+
+def load_model(
+    name: str,
+    device: str = "auto",
+    dtype: str | torch.dtype = "auto",
+    attn_implementation: str = "auto",
+    trust_remote_code: bool = False,
+) -> Any:
+    """A causal model in evaluation mode. Half precision becomes float32 on a CPU when the dtype is `auto`.
+
+    Raises `ModelUnavailable` when there is no such model here, `OptionError` for a bad device or dtype.
+    """
+    place, wanted = pick_device(device), pick_dtype(dtype)
+    backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
+    for backend in backends:
+        try:
+            with quiet():
+                model = AutoModelForCausalLM.from_pretrained(
+                    name,
+                    dtype=wanted,
+                    attn_implementation=backend,
+                    trust_remote_code=trust_remote_code,
+                    use_safetensors=True,
+                )
+            break
+        except (OSError, KeyError) as error:
+            raise _unavailable(name, error) from error
+        except (ValueError, ImportError) as error:
+            if backend == backends[-1] or "sdpa" not in str(error) and "scaled_dot_product" not in str(error):
+                raise UnsupportedModel(f"{name}: {(str(error).splitlines() or ['?'])[0][:300]}") from error
+    if wanted == "auto" and place.type == "cpu" and model.dtype == torch.float16:
+        model = model.float()
+    return model.to(place).eval()
+
+
+def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
+    """The tokenizer saved with a model; raises `ModelUnavailable`."""
+    try:
+        with quiet():
+            return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError, KeyError) as error:
+        raise _unavailable(name, error) from error
+
+
+def resolve(name: str, role: str) -> str:
+    """`demo` is the embedded pair's folder of that role; every other name stays as it is."""
+    return str(embedded.checked(role)) if name == embedded.NAME else name
+
+
+def prepare(model: Any, fallback: str | None = None) -> Runner | PlainRunner:
+    """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify trees."""
+    if fallback not in (None, "autoregressive"):
+        raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
+    model.eval()
+    try:
+        runner = Runner(model)
+        probe(runner)
+    except UnsupportedModel as error:
+        if fallback is None:
+            reason = str(error)
+            raise UnsupportedModel(
+                f"{type(model).__name__} cannot verify token trees: {reason}; "
+                "fallback='autoregressive' (--fallback) decodes it plainly"
+            ) from error
+        return PlainRunner(model, str(error))
+    return runner
