@@ -1,18 +1,16 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
-import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from leapdecode.core import SamplingParams, Sequence, Step
+from leapdecode.core import SamplingParams, Sequence
 from leapdecode.errors import OptionError
-from leapdecode.executors import find_executor
-from leapdecode.llm.detokenize import TextStream
+from leapdecode.executors import Batched, find_executor
 from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
-from leapdecode.llm.result import Piece, Result
-from leapdecode.methods.base import Method
+from leapdecode.llm.result import Piece
+from leapdecode.llm.run import Run
 from leapdecode.methods.registry import fresh, make
 from leapdecode.model.load import load_model, load_tokenizer, prepare, resolve
 from leapdecode.model.plain import PlainRunner
@@ -85,6 +83,7 @@ class LLM:
         verification: str = "seeded",
         row_budget: int | str | None = None,
         pool: Any = None,
+        on_step: Callable[[int, list[Piece]], None] | None = None,
         **options: Any,
     ) -> Any:
         """Decode one prompt or many.
@@ -97,24 +96,25 @@ class LLM:
             executor: "single" or "batched"; batched when there are several prompts and `batch_size` is not 1.
             verification: "seeded": the text of plain decoding, token for token.
             row_budget, pool: for methods that support them.
+            on_step: called with (number of the result, pieces) after every step.
 
         Returns:
             A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the first prompt,
             then those of the second, and so on.
         """
         many, sampling = is_many(prompts), sampling or SamplingParams()
+        self._refuse(verification, row_budget, pool)
         with self.lock:
-            run = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
-            self._refuse(verification, row_budget, pool)
-            runs = self._executor(executor, batch_size, len(run))
-            for _ in runs.run([(fresh(m), s) for m, s, _ in run], max((s.limit for _, s, _ in run), default=0) + TREE_ROOM):
-                pass
-            results = [self._result(*one) for one in run]
+            runs = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
+            for number, pieces in self._steps(runs, self._executor(executor, batch_size, len(runs))):
+                if on_step:
+                    on_step(number, pieces)
+        results = [run.result(self.name) for run in runs]
         return results if many or sampling.n > 1 else results[0]
 
     def chat(self, messages: list[Message], **arguments: Any) -> Any:
         """`generate` on chat messages (`[{"role": "user", "content": "..."}]`)."""
-        return self.generate(messages, **arguments)  # type: ignore[arg-type]
+        return self.generate(list(messages), **arguments)
 
     def stream(
         self, prompt: Prompt, *, method: str = DEFAULT_METHOD, sampling: SamplingParams | None = None, **options: Any
@@ -129,52 +129,50 @@ class LLM:
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
         with self.lock:
-            ((chosen, sequence, text),) = self._prepare([prompt], sampling, method, options)
-            run = self._executor("single", 1, 1).run([(fresh(chosen), sequence)], sequence.limit + TREE_ROOM)
-        return self._pieces(run, text)
+            runs = self._prepare([prompt], sampling, method, options)
+        return self._stream(self._steps(runs, self._executor("single", 1, 1)))
 
-    def _pieces(self, run: Iterator[tuple[Sequence, Step]], text: TextStream | None) -> Iterator[Piece]:
-        number = told = 0
+    def _stream(self, steps: Generator[tuple[int, list[Piece]], None, None]) -> Iterator[Piece]:
+        """The pieces of `steps`; the lock is held while a step runs, not while the caller looks at it."""
         try:
             while True:
                 with self.lock:
-                    news = next(run, None)
+                    news = next(steps, None)
                 if news is None:
                     return
-                sequence, step = news
-                if sequence.finish_reason and text:
-                    text.finish()
-                for token, source in zip(step.tokens, step.sources, strict=True):
-                    yield Piece(text.pieces[told] if text else "", token, number, source)
-                    told += 1
-                number += 1
+                yield from news[1]
         finally:
-            with self.lock, contextlib.suppress(RuntimeError):
-                run.close()  # type: ignore[attr-defined]
+            with self.lock:
+                steps.close()
+
+    def _steps(self, runs: list[Run], executor: Batched) -> Generator[tuple[int, list[Piece]], None, None]:
+        """Run to the end; yields (number of the run, pieces of the step) as steps happen."""
+        numbers = {run.sequence.id: number for number, run in enumerate(runs)}
+        slots = max((run.sequence.limit for run in runs), default=0) + TREE_ROOM
+        for sequence, step in executor.run([(fresh(run.method), run.sequence) for run in runs], slots):
+            number = numbers[sequence.id]
+            yield number, runs[number].pieces(step)
 
     def _prepare(
         self, prompts: list[Any], sampling: SamplingParams, method: str, options: dict[str, Any]
-    ) -> list[tuple[Method, Sequence, TextStream | None]]:
-        """A method, a sequence and a text stream per sample, checked before anything runs."""
+    ) -> list[Run]:
+        """One run per sample, checked before anything is decoded."""
         chosen = make(method, options)
         if chosen.needs_draft and self.draft is None:
             raise OptionError(f"method {method!r} needs a draft model; pass draft=... (--draft MODEL)")
-        if isinstance(self.runner, PlainRunner) and method != "autoregressive":
+        if isinstance(self.runner, PlainRunner):
             chosen = make("autoregressive", {})
         if sampling.stop and self.tokenizer is None:
             raise OptionError("stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids")
         ends = frozenset(sampling.stop_token_ids) | (frozenset() if sampling.ignore_eos else self.end_tokens)
-        made = []
+        runs = []
         for prompt in prompts:
             ids = encode(prompt, self.tokenizer, self.runner.vocabulary)
             check_length(ids, self.runner.max_length)
             for sample in range(sampling.n):
-                text = TextStream(self.tokenizer, tuple(sampling.stop)) if self.tokenizer is not None else None
                 sequence = Sequence(ids, sampling, sample, ends, self.runner.max_length)
-                if text is not None:
-                    sequence.on_token = lambda _, token, text=text: text.push(token)
-                made.append((chosen, sequence, text))
-        return made
+                runs.append(Run(chosen, sequence, self.tokenizer))
+        return runs
 
     def _refuse(self, verification: str, row_budget: int | str | None, pool: Any) -> None:
         if verification != "seeded":
@@ -184,7 +182,7 @@ class LLM:
         if pool is not None:
             raise OptionError("no method of this version takes a shared pool; leave pool out")
 
-    def _executor(self, name: str | None, batch_size: int | None, count: int) -> Any:
+    def _executor(self, name: str | None, batch_size: int | None, count: int) -> Batched:
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
         size = min(batch_size or 8, max(count, 1))
@@ -192,28 +190,11 @@ class LLM:
         models = {"target": self.runner} | ({"draft": self.draft_runner} if self.draft_runner else {})
         return find_executor(name)(models, batch_size=size)  # type: ignore[arg-type]
 
-    def _result(self, method: Method, sequence: Sequence, text: TextStream | None) -> Result:
-        if text is not None:
-            text.finish()
-        return Result(
-            text=text.text if text else "",
-            token_ids=sequence.generated,
-            prompt_token_ids=sequence.tokens[: sequence.prompt_length],
-            finish_reason=sequence.finish_reason or "length",
-            stats=sequence.stats,
-            steps=sequence.steps,
-            model=self.name,
-            method=method.name,
-            options={field.name: getattr(method, field.name) for field in method.options()},
-            seed=sequence.params.seed,
-            pieces=text.pieces if text else [],
-        )
-
 
 def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
     """Model and tokenizer of one role, loaded when given by name."""
     if not isinstance(model, str | Path):
-        return model, tokenizer
+        return model.eval(), tokenizer
     folder = resolve(str(model), role)
     device, dtype, attention, trust = options
     loaded = load_model(folder, device, dtype, attention, trust)

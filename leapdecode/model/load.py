@@ -115,7 +115,6 @@ def prepare(model: Any, fallback: str | None = None) -> Runner | PlainRunner:
     """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify trees."""
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
-    model.eval()
     try:
         runner = Runner(model)
         probe(runner)

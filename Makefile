@@ -1,0 +1,32 @@
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-slow check clean
+
+demo: .venv/core        ## install and run the offline tour
+	$(BIN)/leapdecode demo
+
+test: .venv/dev         ## the default tests
+	$(BIN)/pytest -q
+
+test-slow: .venv/dev    ## the long tests
+	$(BIN)/pytest -q -m "slow and not gpu"
+
+check: .venv/dev        ## lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.venv/core: pyproject.toml constraints.txt
+	@echo "installing into .venv (once; a minute or two)"
+	$(PYTHON) -m venv .venv
+	$(PIP) -e .
+	@touch $@
+
+.venv/dev: .venv/core
+	$(PIP) -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv build dist

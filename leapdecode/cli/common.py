@@ -1,0 +1,109 @@
+"""What all commands share: model options, error lines, JSON, `-o KEY=VALUE`."""
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.errors import LeapdecodeError, OptionError, UnknownName, with_suggestions
+
+ModelOption = Annotated[str, typer.Option("--model", "-m", help="embedded pair (demo), Hugging Face name or folder")]
+DraftOption = Annotated[str | None, typer.Option("--draft", help="draft model: name or folder with the same tokenizer")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
+AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]
+TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="run code that comes with the model")]
+FallbackOption = Annotated[bool, typer.Option("--fallback", help="decode plainly what cannot verify token trees")]
+JsonOption = Annotated[bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")]
+
+
+def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn user errors into one line on stderr and the error's exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except LeapdecodeError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            sys.stderr.close()
+            raise typer.Exit(0) from None
+
+    return run
+
+
+def parse_options(method: str, pairs: list[str]) -> dict[str, Any]:
+    """`-o KEY=VALUE` pairs as the types of the method's fields; raises user errors with suggestions."""
+    from leapdecode.methods import find
+
+    fields = {field.name: field for field in find(method).options()}
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise OptionError(f"-o {pair!r} is not KEY=VALUE; for example -o window=15")
+        if key not in fields:
+            raise UnknownName(with_suggestions(f"{method} has no option {key!r}", key, fields))
+        parsed[key] = _value(method, key, value, fields[key].default)
+    return parsed
+
+
+def _value(method: str, key: str, value: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise OptionError(f"{method}: option {key}={value!r} must be true or false")
+        return value.lower() in ("true", "1", "yes")
+    if isinstance(default, int):
+        try:
+            return int(value)
+        except ValueError:
+            raise OptionError(f"{method}: option {key}={value!r} must be a whole number") from None
+    return value
+
+
+def print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, ensure_ascii=False))
+
+
+def open_llm(
+    model: str, draft: str | None, device: str, dtype: str, attn: str, trust: bool, fallback: bool
+) -> Any:
+    """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes plainly."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status(f"loading {model}") if console.is_terminal else _Nothing():
+        from transformers.utils import logging
+
+        from leapdecode.llm import LLM
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        llm = LLM(
+            model,
+            draft=draft,
+            device=device,
+            dtype=dtype,
+            attn_implementation=attn,
+            trust_remote_code=trust,
+            fallback="autoregressive" if fallback else None,
+        )
+    reason = getattr(llm.runner, "reason", None)
+    if reason:
+        typer.echo(f"note: decoding plainly, because this model cannot verify token trees: {reason}", err=True)
+    if llm.runner.note:
+        typer.echo(f"note: {llm.runner.note}", err=True)
+    return llm
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...

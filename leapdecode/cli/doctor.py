@@ -1,0 +1,140 @@
+"""`leapdecode doctor`: what this machine and this model can do."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    TrustOption,
+    open_llm,
+    print_json,
+    reports_errors,
+)
+
+
+@reports_errors
+def doctor(
+    model: ModelOption = "demo",
+    repeats: Annotated[int, typer.Option(min=1, help="forwards per row count; the median is shown")] = 9,
+    json: JsonOption = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    attn: AttentionOption = "auto",
+    trust_remote_code: TrustOption = False,
+) -> None:
+    """Versions, device, attention; whether the model can verify token trees; what rows cost here.
+
+    The row-cost curve is the time of one forward against the tokens it evaluates: where it is flat, guesses are
+    nearly free.
+
+    Examples:
+
+      leapdecode doctor
+
+      leapdecode doctor -m path/to/model --dtype bfloat16 --json
+    """
+    llm = open_llm(model, None, device, dtype, attn, trust_remote_code, fallback=True)
+    report = {"schema": 1, **_facts(llm), **_examine(llm, repeats)}
+    if json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _facts(llm: Any) -> dict[str, Any]:
+    import platform
+
+    import torch
+    import transformers
+
+    from leapdecode import __version__
+
+    place = llm.runner.device
+    name = torch.cuda.get_device_name(place) if place.type == "cuda" else platform.processor() or platform.machine()
+    versions = {
+        "leapdecode": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }
+    return {
+        "versions": versions,
+        "device": str(place),
+        "device_name": name,
+        "threads": torch.get_num_threads(),
+        "model": llm.name,
+        "class": type(llm.model).__name__,
+        "parameters": sum(p.numel() for p in llm.model.parameters()),
+        "dtype": str(llm.model.dtype).removeprefix("torch."),
+        "attention": llm.model.config._attn_implementation,
+        "context": llm.runner.max_length,
+        "note": llm.runner.note,
+    }
+
+
+def _examine(llm: Any, repeats: int) -> dict[str, Any]:
+    """The probe and, where trees work, cache size and row costs."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from leapdecode.model.cost import CONTEXTS, measure_row_costs
+    from leapdecode.model.probe import probe
+    from leapdecode.model.runner import Runner
+
+    if not isinstance(llm.runner, Runner):
+        return {"trees": False, "reason": llm.runner.reason, "probe": None, "row_costs": []}
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("measuring row costs", total=len(CONTEXTS))
+        costs = measure_row_costs(llm.runner, repeats, lambda: progress.advance(bar))
+    return {
+        "trees": True,
+        "reason": None,
+        "probe": asdict(probe(llm.runner)),
+        "cache_bytes_per_1000_tokens": llm.runner.layout.bytes_per_token * 1000,
+        "row_costs": [asdict(cost) for cost in costs],
+    }
+
+
+def _show(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    lines = [
+        ("versions", versions),
+        ("device", f"{report['device']} ({report['device_name']}), {report['threads']} threads"),
+        ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
+        ("dtype", f"{report['dtype']}, attention {report['attention']}, context {report['context']}"),
+    ]
+    if report["trees"]:
+        worst = f"{report['probe']['worst']:.1g} (allowed {report['probe']['tolerance']:.1g})"
+        lines.append(("probe", f"token trees: yes; largest error in standard deviations of the logits {worst}"))
+        lines.append(("cache", f"{report['cache_bytes_per_1000_tokens'] / 1e6:.2f} MB per 1,000 tokens"))
+    else:
+        lines.append(("probe", f"token trees: no: {report['reason']}; it can be decoded plainly with --fallback"))
+    for name, value in lines:
+        console.print(Text(f"{name:<9} ", style="bold") + Text(value), soft_wrap=True)
+    if report["row_costs"]:
+        console.print(_curve(report["row_costs"]))
+
+
+def _curve(costs: list[dict[str, Any]]) -> Any:
+    from rich.table import Table
+
+    contexts = sorted({cost["context"] for cost in costs})
+    table = Table("rows", *[f"{c} cached tokens" for c in contexts], title="time of one forward (against one row)")
+    for rows in sorted({cost["rows"] for cost in costs}):
+        cells = []
+        for context in contexts:
+            at = [cost for cost in costs if (cost["context"], cost["rows"]) == (context, rows)]
+            cells.append(f"{at[0]['milliseconds']:7.2f} ms {at[0]['ratio']:5.2f}x" if at else "")
+        table.add_row(str(rows), *cells)
+    return table

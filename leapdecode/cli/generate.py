@@ -1,0 +1,163 @@
+"""`leapdecode generate`: one prompt, decoded by one method, streamed."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    FallbackOption,
+    JsonOption,
+    ModelOption,
+    TrustOption,
+    open_llm,
+    parse_options,
+    print_json,
+    reports_errors,
+)
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.errors import OptionError, PromptError
+
+
+@reports_errors
+def generate(
+    prompt: Annotated[str, typer.Argument(help="the text to continue; - reads it from stdin")],
+    model: ModelOption = "demo",
+    draft: DraftOption = None,
+    method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = "lookahead",
+    option: Annotated[list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")] = None,
+    max_tokens: Annotated[int, typer.Option(help="most tokens to generate")] = 256,
+    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
+    top_p: Annotated[float, typer.Option(help="keep the tokens that make up this probability")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="keep tokens at least this fraction as likely as the best")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="above 1 makes repeating less likely")] = 1.0,
+    seed: Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")] = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="end before this string; may be repeated")] = None,
+    verification: Annotated[str, typer.Option(help="seeded: plain decoding's text, token for token")] = "seeded",
+    executor: Annotated[str | None, typer.Option(help="single or batched")] = None,
+    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", help="most rows per forward")] = None,
+    pool: Annotated[str | None, typer.Option(metavar="FILE", help="a saved pool")] = None,
+    color: Annotated[bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="compare with plain decoding, token by token")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="a line per forward: rows, tokens, sources")] = False,
+    json: JsonOption = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    attn: AttentionOption = "auto",
+    trust_remote_code: TrustOption = False,
+    fallback: FallbackOption = False,
+) -> None:
+    """Continue a prompt. The text goes to stdout as it is accepted, a summary to stderr.
+
+    On a terminal, colours show which tokens were guessed and by what; --no-color puts brackets round the tokens that
+    came in one forward. Into a pipe goes the bare text.
+
+    Examples:
+
+      leapdecode generate "def fib(n):" --max-tokens 64
+
+      leapdecode generate "def fib(n):" --method lookahead -o window=15 -o ngram=5 --audit
+
+      cat notes.txt | leapdecode generate - -m path/to/model --method prompt_lookup --json
+    """
+    sampling = SamplingParams(
+        max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+        repetition_penalty=repetition_penalty, seed=seed, stop=tuple(stop or ()),
+    )  # fmt: skip
+    options = parse_options(method, option or [])
+    text = _read(prompt)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback)
+    extras = {"verification": verification, "executor": executor, "row_budget": _budget(row_budget), "pool": pool}
+    show = None if json else _printer(color)
+    result = llm.generate(text, method=method, sampling=sampling, on_step=show, **extras, **options)
+    if audit:
+        from leapdecode.measure.audit import audit as compare
+
+        result.audit = compare(llm, result, sampling).as_dict()
+    if json:
+        print_json(result.to_dict())
+    else:
+        _summary(result, explain)
+    if result.audit and result.audit["unexplained"]:
+        raise typer.Exit(1)
+
+
+def _read(prompt: str) -> str:
+    if prompt != "-":
+        return prompt
+    text = sys.stdin.buffer.read()
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise PromptError(f"stdin is not UTF-8 text ({error.reason} at byte {error.start})") from error
+
+
+def _budget(value: str | None) -> int | str | None:
+    if value is None or value == "auto":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise OptionError(f"--row-budget {value!r} must be a whole number or auto") from None
+
+
+def _printer(color: bool | None) -> Any:
+    """A function that shows a step's pieces: coloured, bracketed, or bare when stdout is no terminal."""
+    from rich.console import Console
+
+    from leapdecode.cli.show import marked_text
+
+    console = Console(force_terminal=True if color else None, no_color=None if color is None else not color)
+    bare = color is None and not console.is_terminal
+    coloured = color if color is not None else not console.no_color
+
+    def show(_: int, pieces: list[Any]) -> None:
+        if bare:
+            sys.stdout.write("".join(piece.text for piece in pieces))
+            sys.stdout.flush()
+        else:
+            console.print(marked_text(pieces, coloured), end="", soft_wrap=True)
+
+    return show
+
+
+def _summary(result: Any, explain: bool) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from leapdecode.cli.show import escape
+
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+    console, stats = Console(stderr=True), result.stats
+    if explain:
+        told = 0
+        for number, step in enumerate(result.steps):
+            shown = [escape(piece).replace("\n", "\\n") for piece in result.pieces[told : told + len(step.tokens)]]
+            told += len(step.tokens)
+            parts = [f"{piece!r}:{source}" for piece, source in zip(shown, step.sources, strict=True)]
+            console.print(Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"), soft_wrap=True)
+    speed = f"{stats.tokens_per_second:.0f} tokens/s" if stats.decode_seconds else ""
+    console.print(
+        Text(
+            f"{result.method}: {stats.tokens} tokens in {stats.target_forwards} forwards "
+            f"({stats.tokens_per_forward:.2f} per forward, {stats.target_rows} rows), {speed}, "
+            f"ended by {result.finish_reason}"
+        ),
+        style="dim",
+        soft_wrap=True,
+    )
+    if result.audit:
+        console.print(Text(_verdict(result.audit)), soft_wrap=True)
+
+
+def _verdict(audit: dict[str, Any]) -> str:
+    if audit["identical"]:
+        return f"audit: identical to plain decoding: yes ({audit['tokens']} tokens)"
+    kind = "explained by a floating-point near-tie" if not audit["unexplained"] else "UNEXPLAINED: please report it"
+    return f"audit: identical to plain decoding: no, first difference at token {audit['first_difference']}, {kind}"

@@ -1,0 +1,1 @@
+"""Comparing, counting and timing what was decoded."""

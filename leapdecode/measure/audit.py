@@ -1,0 +1,106 @@
+"""Losslessness of one result, counted: identical, explained by a floating-point near-tie, or unexplained."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.llm import LLM, Result
+from leapdecode.model.runner import Runner
+from leapdecode.verify.choice import Chooser
+
+NOISE_FACTOR = 2.0
+
+
+@dataclass(frozen=True)
+class Audit:
+    """How a text compares with plain decoding's.
+
+    Attributes:
+        tokens: tokens of the audited text.
+        identical, tie_explained, unexplained: one of them is 1.
+        first_difference: index of the first generated token that differs, -1 if none does.
+        worst_margin: largest margin, over all positions, by which plain decoding prefers another token.
+        tau: the margin that floating point can explain.
+    """
+
+    tokens: int
+    identical: int
+    tie_explained: int
+    unexplained: int
+    first_difference: int
+    worst_margin: float
+    tau: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def first_difference(first: list[int], second: list[int]) -> int:
+    """Index of the first place where the lists differ (one may end earlier), -1 when they are equal."""
+    for place, (a, b) in enumerate(zip(first, second, strict=False)):
+        if a != b:
+            return place
+    return -1 if len(first) == len(second) else min(len(first), len(second))
+
+
+def audit(llm: LLM, result: Result, sampling: SamplingParams, stream: int = 0) -> Audit:
+    """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same engine."""
+    plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=replace(sampling, n=1))
+    place = first_difference(result.token_ids, plain.token_ids) if stream == 0 else 0
+    if place < 0 or not isinstance(llm.runner, Runner):
+        return Audit(len(result.token_ids), int(place < 0), 0, int(place >= 0), place, 0.0, 0.0)
+    margins, noise = teacher_forced(llm.runner, result, sampling, stream)
+    scale = sampling.temperature or 1.0
+    tau = NOISE_FACTOR * noise / min(scale, 1.0)
+    worst = max(margins, default=0.0)
+    wrong = [at for at, margin in enumerate(margins) if margin > 0]
+    if not wrong and len(margins) == len(result.token_ids):
+        return Audit(len(margins), 1, 0, 0, -1, 0.0, tau)
+    explained = worst <= tau
+    return Audit(len(result.token_ids), 0, int(explained), int(not explained), min(wrong, default=place), worst, tau)
+
+
+@torch.inference_mode()
+def teacher_forced(
+    runner: Runner, result: Result, sampling: SamplingParams, stream: int = 0
+) -> tuple[list[float], float]:
+    """Feed the result's text through single-row forwards.
+
+    Returns, per generated token, by how much plain decoding prefers its own choice (0 where it is that token), and
+    the largest difference between these logits and those of one block forward over the same text.
+    """
+    prompt, said = result.prompt_token_ids, result.token_ids
+    text = Sequence(prompt, sampling, stream, max_length=runner.max_length)
+    text.limit = len(prompt) + len(said) + 1
+    lines = runner.open(1, text.limit + len(said))
+    lines.join(text)
+    chooser = Chooser(sampling, stream, len(prompt))
+    block = _block_logits(runner, prompt, said)
+    margins, noise = [], 0.0
+    for place, token in enumerate(said):
+        tree = TokenTree(text.pending)
+        (raw,) = lines.forward([Forward("target", text, tree)])
+        scores_V = chooser.scores(raw.logits_NV, text.tokens, tree, [0])[0].double()
+        gap = float(scores_V.max() - scores_V[token])
+        margins.append(gap)
+        noise = max(noise, float((raw.logits_NV[0] - block[place]).abs().max()))
+        text.tokens.append(token)
+        lines.commit([Commit("target", text, [0])])
+    lines.close()
+    return margins, noise
+
+
+def _block_logits(runner: Runner, prompt: list[int], said: list[int]) -> Tensor:
+    """[len(said), V] logits of one forward over a chain of the generated tokens."""
+    text = Sequence(prompt, SamplingParams(max_tokens=len(said) + 2), max_length=runner.max_length)
+    text.limit = len(prompt) + len(said) + 1
+    lines = runner.open(1, len(prompt) + 2 * len(said))
+    lines.join(text)
+    tree = TokenTree(text.pending)
+    tree.add_chain(0, said[:-1], "audit")
+    (raw,) = lines.forward([Forward("target", text, tree)])
+    lines.close()
+    return raw.logits_NV

@@ -1,0 +1,103 @@
+"""The noise: uniform, independent over positions, streams, seeds and tokens; and the law of the choice."""
+
+import math
+
+import pytest
+import torch
+
+from leapdecode.core import SamplingParams, TokenTree
+from leapdecode.verify.choice import Chooser
+from leapdecode.verify.noise import HIGHEST, LOWEST, counter_key, gumbel, uniform
+
+TOKENS = torch.arange(4096)
+
+
+def draws(make, count=64):
+    keys = torch.tensor([counter_key(*make(number)) for number in range(count)])
+    return uniform(keys, TOKENS)
+
+
+AXES = {
+    "position": lambda number: (0, 0, number),
+    "stream": lambda number: (0, number, 5),
+    "seed": lambda number: (number, 0, 5),
+    "tree stream": lambda number: (0, (1, number, "draft"), 5),
+}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_uniform_by_chi_square(axis):
+    values = draws(AXES[axis]).flatten()
+    counts = torch.histc(values.float(), bins=256, min=0, max=1)
+    expected = len(values) / 256
+    chi = float(((counts - expected) ** 2 / expected).sum())
+    assert abs(chi - 255) < 5 * math.sqrt(2 * 255)
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_rows_and_neighbouring_tokens_are_uncorrelated(axis):
+    values = draws(AXES[axis]) - 0.5
+    bound = 5 / math.sqrt(values.shape[1])
+    correlation = torch.corrcoef(values) - torch.eye(len(values))
+    assert correlation.abs().max() < bound
+    for lag in (1, 2, 3, 64):
+        lagged = (values[:, lag:] * values[:, :-lag]).mean() * 12
+        assert abs(lagged) < 5 / math.sqrt(values.numel())
+
+
+@pytest.mark.parametrize("bit", range(0, 52, 3))
+def test_every_bit_is_fair(bit):
+    values = draws(AXES["position"]).flatten()
+    ones = ((values * 2.0**52).long() >> bit & 1).double().mean()
+    assert abs(ones - 0.5) < 5 * 0.5 / math.sqrt(len(values))
+
+
+def test_the_noise_is_within_its_stated_range():
+    keys = torch.tensor([counter_key(0, 0, position) for position in range(64)])
+    values = gumbel(keys, TOKENS)
+    assert values.min() >= LOWEST
+    assert values.max() <= HIGHEST
+    extremes = -torch.log(-torch.log(torch.tensor([2.0**-53, 1 - 2.0**-53], dtype=torch.float64)))
+    assert extremes[0] >= LOWEST
+    assert extremes[1] <= HIGHEST
+
+
+def test_the_same_counter_gives_the_same_noise():
+    keys = torch.tensor([counter_key(1, 2, 3)])
+    assert torch.equal(uniform(keys, TOKENS), uniform(keys, TOKENS))
+    assert torch.equal(uniform(keys, TOKENS)[:, 7:9], uniform(keys, TOKENS[7:9]))
+
+
+def choose_many(logits, params, draws=20000):
+    chooser = Chooser(params, 0, 0)
+    counts = torch.zeros(logits.shape[-1])
+    for position in range(draws):
+        token = chooser(logits, [0] * 1, TokenTree(0), [0]) if position < 0 else None
+        tree = TokenTree(0)
+        chooser.stream = position
+        token = chooser(logits, [0], tree, [0])
+        counts[int(token)] += 1
+    return counts / draws
+
+
+@pytest.mark.parametrize(
+    "params",
+    [SamplingParams(temperature=1.0), SamplingParams(temperature=0.7, top_k=4), SamplingParams(temperature=1.3, top_p=0.8)],
+    ids=["plain", "top-k", "top-p"],
+)
+def test_the_choice_has_the_processed_law(params):
+    logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0, -3.0]], dtype=torch.float64)
+    chooser = Chooser(params, 0, 0)
+    expected = chooser.pipeline(logits, [0], TokenTree(0), [0]).softmax(-1)[0]
+    found = choose_many(logits, params)
+    assert (found - expected).abs().max() < 5 * math.sqrt(0.25 / 20000)
+
+
+def test_cutting_columns_never_changes_the_choice():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(40, 500, dtype=torch.float64, generator=generator) * 30
+    tree = TokenTree(0)
+    nodes = [0, *tree.add_chain(0, range(1, 40), "test")]
+    chooser = Chooser(SamplingParams(temperature=1.0), 0, 0)
+    whole = chooser.scores(logits, [0], tree, nodes).argmax(-1)
+    assert torch.equal(chooser(logits, [0], tree, nodes)[:, 0], whole)

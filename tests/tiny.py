@@ -1,0 +1,132 @@
+"""Tiny random models of real transformers classes, and prompts for them."""
+
+import functools
+import random
+from typing import Any
+
+import torch
+import transformers as t
+
+from leapdecode.core import SamplingParams, Sequence
+from leapdecode.executors import Batched
+from leapdecode.methods import make
+from leapdecode.model.runner import Runner
+
+VOCABULARY = 64
+BASE: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 256,
+}
+GROUPED: dict[str, Any] = {**BASE, "intermediate_size": 64, "num_key_value_heads": 2}
+GPT: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}
+SLIDING = {"sliding_window": 8}
+
+CONFIGS: dict[str, Any] = {
+    "llama": lambda: t.LlamaConfig(**GROUPED),
+    "qwen3": lambda: t.Qwen3Config(**GROUPED, head_dim=8),
+    "gpt2": lambda: t.GPT2Config(**GPT),
+    "opt": lambda: t.OPTConfig(**BASE, ffn_dim=64, word_embed_proj_dim=32),
+    "gpt_neox": lambda: t.GPTNeoXConfig(**BASE, intermediate_size=64),
+    "gemma3": lambda: t.Gemma3TextConfig(
+        **GROUPED, **SLIDING, head_dim=8, layer_types=["sliding_attention", "full_attention"]
+    ),
+    "mistral": lambda: t.MistralConfig(**GROUPED, **SLIDING),
+    "mixtral": lambda: t.MixtralConfig(**GROUPED, num_local_experts=4, num_experts_per_tok=2),
+}
+MORE_CONFIGS: dict[str, Any] = {
+    "qwen2": lambda: t.Qwen2Config(**GROUPED),
+    "phi": lambda: t.PhiConfig(**GROUPED),
+    "phi3": lambda: t.Phi3Config(**GROUPED, **SLIDING, pad_token_id=0),
+    "gemma": lambda: t.GemmaConfig(**GROUPED, head_dim=8),
+    "gemma2": lambda: t.Gemma2Config(**GROUPED, **SLIDING, head_dim=8),
+    "starcoder2": lambda: t.Starcoder2Config(**GROUPED, **SLIDING),
+    "falcon": lambda: t.FalconConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, alibi=False
+    ),
+    "cohere": lambda: t.CohereConfig(**GROUPED),
+    "olmo2": lambda: t.Olmo2Config(**GROUPED),
+    "granite": lambda: t.GraniteConfig(**GROUPED),
+    "stablelm": lambda: t.StableLmConfig(**GROUPED),
+    "gptj": lambda: t.GPTJConfig(**GPT, rotary_dim=4),
+    "gpt_bigcode": lambda: t.GPTBigCodeConfig(**GPT),
+    "deepseek_v3": lambda: t.DeepseekV3Config(
+        **{**GROUPED, "num_key_value_heads": 4}, moe_intermediate_size=16, n_routed_experts=4, num_experts_per_tok=2,
+        n_group=1, topk_group=1, q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=4,
+        first_k_dense_replace=1, n_shared_experts=1,
+    ),
+    "gpt_oss": lambda: t.GptOssConfig(
+        **GROUPED, **SLIDING, head_dim=8, num_local_experts=4, num_experts_per_tok=2
+    ),
+}  # fmt: skip
+REFUSED: dict[str, tuple[Any, str]] = {
+    "mamba": (lambda: t.MambaConfig(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=4), "recurrent"),
+    "mpt": (lambda: t.MptConfig(vocab_size=VOCABULARY, d_model=32, n_layers=2, n_heads=4, max_seq_len=256), "position_ids"),
+    "gpt_neo": (
+        lambda: t.GPTNeoConfig(
+            vocab_size=VOCABULARY, hidden_size=32, num_layers=2, num_heads=4, window_size=8,
+            attention_types=[[["global", "local"], 1]], max_position_embeddings=256,
+        ),
+        "differ from plain",
+    ),
+    "lfm2": (lambda: t.Lfm2Config(**GROUPED, layer_types=["conv", "full_attention"]), "type conv"),
+    "bloom": (lambda: t.BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4), "position_ids"),
+    "falcon_alibi": (
+        lambda: t.FalconConfig(
+            vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, alibi=True
+        ),
+        "forward fails",
+    ),
+    "jamba": (lambda: t.JambaConfig(**GROUPED, use_mamba_kernels=False), "recurrent"),
+}  # fmt: skip
+
+
+def new_model(config: Any, dtype: torch.dtype = torch.float64, attention: str = "sdpa") -> Any:
+    """A seeded random model; weights are scaled up so that its choices depend on what it attends to."""
+    torch.manual_seed(0)
+    config._experts_implementation = "eager"  # the grouped kernels have no float64
+    model = t.AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(3.0)
+    model.generation_config.eos_token_id = None
+    return model
+
+
+@functools.cache
+def model(name: str) -> Any:
+    return new_model((CONFIGS | MORE_CONFIGS)[name]())
+
+
+@functools.cache
+def runner(name: str) -> Runner:
+    return Runner(model(name))
+
+
+def prompts(count: int = 8, longest: int = 60) -> list[list[int]]:
+    """Ragged prompts with repeats in them, so that guesses can hit."""
+    source = random.Random(5)
+    made = []
+    for number in range(count):
+        piece = [source.randrange(VOCABULARY) for _ in range(3 + 2 * number)]
+        made.append((piece * 3)[: min(3 + 7 * number, longest)])
+    return made
+
+
+def decode(
+    on: Runner, texts: list[list[int]], method: str = "autoregressive", batch_size: int = 1,
+    params: SamplingParams | None = None, **options: Any,
+) -> list[Sequence]:  # fmt: skip
+    """Decode `texts` by `method`; returns the finished sequences."""
+    params = params or SamplingParams(max_tokens=32)
+    made = [Sequence(text, params, number, max_length=on.max_length) for number, text in enumerate(texts)]
+    for _ in Batched({"target": on}, batch_size).run([(make(method, options), sequence) for sequence in made]):
+        pass
+    return made
+
+
+def texts(sequences: list[Sequence]) -> list[list[int]]:
+    return [sequence.generated for sequence in sequences]
