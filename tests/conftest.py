@@ -11,5 +11,5 @@ def llm():
 
 
 @pytest.fixture(autouse=True)
-def two_threads():
-    torch.set_num_threads(2)
+def one_thread():
+    torch.set_num_threads(1)

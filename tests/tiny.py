@@ -83,9 +83,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+EAGER_ONLY = ("gemma2", "gptj", "gpt_oss")  # these classes have no sdpa attention
+
+
 def new_model(config: Any, dtype: torch.dtype = torch.float64, attention: str = "sdpa") -> Any:
     """A seeded random model; weights are scaled up so that its choices depend on what it attends to."""
     torch.manual_seed(0)
+    attention = "eager" if config.model_type in EAGER_ONLY else attention
     config._experts_implementation = "eager"  # the grouped kernels have no float64
     model = t.AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype).eval()
     with torch.no_grad():

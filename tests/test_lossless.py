@@ -1,0 +1,158 @@
+"""Same text: every method equals plain decoding, token for token, and plain decoding equals transformers."""
+
+import itertools
+
+import pytest
+import torch
+from tiny import CONFIGS, MORE_CONFIGS, decode, model, new_model, prompts, runner, texts
+
+import leapdecode.methods.base as base
+from leapdecode.core import SamplingParams, TokenTree
+from leapdecode.methods import names
+from leapdecode.model import masks
+from leapdecode.model.runner import Runner, SlotLines
+from leapdecode.verify import choice
+from leapdecode.verify.walk import walk
+
+GREEDY = SamplingParams(max_tokens=32)
+SAMPLED = {
+    "greedy": GREEDY,
+    "cool": SamplingParams(max_tokens=32, temperature=0.2, top_k=20, repetition_penalty=1.3, seed=1),
+    "warm": SamplingParams(max_tokens=32, temperature=1.0, top_k=40, top_p=0.9, repetition_penalty=1.2, seed=2),
+}
+VARIANTS = {
+    "jacobi": [{}, {"window": 1}, {"block": 8}, {"initial": "prompt", "refill": "pad"}],
+    "prompt_lookup": [{}, {"num_tokens": 3, "max_match": 1}],
+    "lookahead": [{}, {"window": 1, "ngram": 3}, {"ngram": 2}, {"window": 4, "guesses": 0}, {"shift": False}],
+}
+CASES = [(name, options) for name in names() if name != "autoregressive" for options in VARIANTS.get(name, [{}])]
+
+
+def case_id(value):
+    return value if isinstance(value, str) else ",".join(f"{k}={v}" for k, v in value.items()) or "default"
+
+
+@pytest.mark.parametrize("sampling", SAMPLED)
+@pytest.mark.parametrize("architecture", CONFIGS)
+def test_every_method_gives_the_text_of_plain_decoding(architecture, sampling):
+    on, given, params = runner(architecture), prompts(), SAMPLED[sampling]
+    plain = texts(decode(on, given, params=params))
+    for name, options in CASES:
+        for batch_size in (1, 8):
+            found = texts(decode(on, given, name, batch_size, params, **options))
+            assert found == plain, (name, options, batch_size)
+
+
+@pytest.mark.parametrize("architecture", [*CONFIGS, *MORE_CONFIGS])
+def test_greedy_plain_decoding_equals_transformers(architecture):
+    on = runner(architecture)
+    for sequence in decode(on, prompts(), params=GREEDY):
+        ids = torch.tensor([sequence.tokens[: sequence.prompt_length]])
+        theirs = model(architecture).generate(ids, max_new_tokens=32, do_sample=False, attention_mask=torch.ones_like(ids))
+        assert theirs[0].tolist() == sequence.tokens
+
+
+@pytest.mark.parametrize("architecture", MORE_CONFIGS)
+def test_further_architectures(architecture):
+    on, params = runner(architecture), SAMPLED["warm"]
+    plain = texts(decode(on, prompts(), params=params))
+    for name in names():
+        assert texts(decode(on, prompts(), name, 8, params)) == plain, name
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2", "gemma3", "mistral"])
+def test_eager_attention(architecture):
+    on = Runner(new_model(CONFIGS[architecture](), attention="eager"))
+    plain = texts(decode(runner(architecture), prompts(4)))
+    for name in names():
+        assert texts(decode(on, prompts(4), name, 4)) == plain, name
+
+
+def test_guesses_hit_on_text_that_does_not_loop():
+    """Without this the tests above could pass with methods that never guess."""
+    warm = SamplingParams(max_tokens=64, temperature=1.0, top_k=8, seed=3)
+    for name in ("jacobi", "lookahead"):
+        (sequence,) = decode(runner("llama"), prompts()[7:8], name, params=warm)
+        grams = list(zip(*[sequence.generated[start:] for start in range(4)], strict=False))
+        assert sequence.stats.tokens_per_forward > 1.05
+        assert len(set(grams)) > 0.9 * len(grams)
+
+
+def test_penalties_bias_and_own_processors_apply_at_every_node():
+    def favour_sum(ids, logits):
+        """Depends on the whole context, so a node with the wrong path would show."""
+        scores = logits.clone()
+        scores[torch.arange(len(ids)), (ids.sum(1) * 7) % logits.shape[1]] += 2.0
+        return scores
+
+    params = SamplingParams(
+        max_tokens=32, temperature=0.8, repetition_penalty=1.1, presence_penalty=0.4, frequency_penalty=0.3,
+        logit_bias={3: 1.5, 9: -4.0}, min_p=0.05, logits_processors=(favour_sum,),
+    )  # fmt: skip
+    plain = texts(decode(runner("llama"), prompts(), params=params))
+    for name, options in CASES:
+        assert texts(decode(runner("llama"), prompts(), name, 8, params, **options)) == plain, name
+
+
+@pytest.mark.parametrize("penalty", [0.8, 1.7])
+def test_repetition_penalty_is_transformers_own(penalty):
+    params = SamplingParams(max_tokens=32, repetition_penalty=penalty)
+    for sequence in decode(runner("llama"), prompts(), "lookahead", 8, params):
+        ids = torch.tensor([sequence.tokens[: sequence.prompt_length]])
+        theirs = model("llama").generate(
+            ids, max_new_tokens=32, repetition_penalty=penalty, attention_mask=torch.ones_like(ids)
+        )
+        assert theirs[0].tolist() == sequence.tokens
+
+
+def test_batch_sizes_and_seeds():
+    params = [SamplingParams(max_tokens=24, temperature=1.0, seed=seed) for seed in range(3)]
+    found = [texts(decode(runner("llama"), prompts(), "lookahead", 3, p)) for p in params]
+    assert found == [texts(decode(runner("llama"), prompts(), params=p)) for p in params]
+    assert all(a != b for a, b in itertools.combinations(found, 2))
+
+
+def wrong_walk(tree, choices):
+    """Accepts the first child whatever it carries."""
+    first = next((node for node in range(1, len(tree)) if tree.parents[node] == 0), None)
+    return walk(tree, [tree.tokens[first], *choices[1:]] if first else choices)
+
+
+def blind_mask(rows, width):
+    """Every node sees every node."""
+    return torch.ones(len(rows), width, dtype=torch.bool)
+
+
+def stepwise_noise(seed, stream, position, calls=itertools.count()):  # noqa: B008
+    """Noise that depends on the order of execution."""
+    return next(calls)
+
+
+MUTANTS = {
+    "walk": (base, "walk", wrong_walk),
+    "mask": (masks, "unpack_bits", blind_mask),
+    "commit": (SlotLines, "commit", lambda self, requests: _commit_without_moving(self, requests)),
+    "noise": (choice, "counter_key", stepwise_noise),
+    "positions": (masks.RowPlan, "row_positions", lambda plan: [min(slot, plan.base) for slot in plan.row_slots()]),
+}
+
+
+def _commit_without_moving(lines, requests):
+    for request in requests:
+        line = lines.lines[request.sequence.id]
+        line.tokens += [line.tree.tokens[node] for node in request.path]
+        line.tree, line.evaluated = None, 0
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_comparison_kills(mutant, monkeypatch):
+    params = SAMPLED["warm"]
+    plain = texts(decode(runner("gpt2"), prompts(), params=params))
+    owner, name, broken = MUTANTS[mutant]
+    monkeypatch.setattr(owner, name, broken)
+    assert texts(decode(runner("gpt2"), prompts(), "lookahead", 8, params)) != plain
+
+
+def test_more_new_tokens_than_nodes_is_impossible():
+    verdict = walk(TokenTree(1), [5])
+    assert verdict.tokens == [5]
