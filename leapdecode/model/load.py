@@ -2,10 +2,14 @@
 
 import contextlib
 import logging
+import socket
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -53,6 +57,18 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def _offline() -> bool:
+    """Whether the hub's name does not even resolve; its client would retry for half a minute before saying so."""
+    if urllib.request.getproxies():
+        return False
+    host = urllib.parse.urlsplit(huggingface_hub.constants.ENDPOINT).hostname
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return True
+    return False
+
+
 def _unavailable(name: str, error: Exception) -> LeapdecodeError:
     if Path(name).exists():
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
@@ -85,11 +101,14 @@ def load_model(
                     attn_implementation=backend,
                     trust_remote_code=trust_remote_code,
                     use_safetensors=True,
+                    local_files_only=Path(name).exists() or _offline(),
                 )
             break
         except (OSError, KeyError) as error:
             raise _unavailable(name, error) from error
         except (ValueError, ImportError) as error:
+            if "Unrecognized model" in str(error):
+                raise _unavailable(name, error) from error
             if backend == backends[-1] or "sdpa" not in str(error) and "scaled_dot_product" not in str(error):
                 raise UnsupportedModel(f"{name}: {(str(error).splitlines() or ['?'])[0][:300]}") from error
     if wanted == "auto" and place.type == "cpu" and model.dtype == torch.float16:
@@ -101,7 +120,9 @@ def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
     """The tokenizer saved with a model; raises `ModelUnavailable`."""
     try:
         with quiet():
-            return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+            return AutoTokenizer.from_pretrained(
+                name, trust_remote_code=trust_remote_code, local_files_only=Path(name).exists() or _offline()
+            )
     except (OSError, ValueError, KeyError) as error:
         raise _unavailable(name, error) from error
 

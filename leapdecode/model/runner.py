@@ -92,8 +92,8 @@ class Runner:
         """Keep one spare cache for the next run."""
         self.spare = [cache]
 
-    def call(self, plans: list[RowPlan], cache: SlotCache) -> Tensor:
-        """One forward over all rows of `plans`; returns logits [B, kept rows, V] from the first tree row on."""
+    def call(self, plans: list[RowPlan], cache: SlotCache) -> tuple[Tensor, float]:
+        """One forward over all rows of `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds."""
         rows = max(plan.count for plan in plans)
         ids, positions, slots = [], [], []
         for plan in plans:
@@ -107,6 +107,7 @@ class Runner:
         cache.length = max(plan.start for plan in plans)
         mask = self.form.build(plans, packed[1], seen, self.dtype)
         kept = rows - min(len(plan.missing) for plan in plans)
+        began = time.perf_counter()
         output = self.model(
             input_ids=packed[0],
             position_ids=packed[1],
@@ -115,7 +116,8 @@ class Runner:
             use_cache=True,
             **({"logits_to_keep": max(kept, 1)} if self.keeps_logits else {}),
         )
-        return output.logits[:, output.logits.shape[1] - max(kept, 1) :]
+        seconds = time.perf_counter() - began
+        return output.logits[:, output.logits.shape[1] - max(kept, 1) :], seconds
 
 
 @torch.inference_mode()
@@ -197,9 +199,7 @@ class SlotLines:
             piece = plan.missing[:CHUNK]
             end = plan.start + len(piece)
             self._reserve(end)
-            began = time.perf_counter()
-            self.runner.call([RowPlan(plan.row, plan.start, end, piece, [], [], [], [])], self.store)
-            seconds += time.perf_counter() - began
+            seconds += self.runner.call([RowPlan(plan.row, plan.start, end, piece, [], [], [], [])], self.store)[1]
             line.tokens += piece
             plan.start, plan.missing = end, plan.missing[len(piece) :]
             forwards += 1
@@ -217,9 +217,7 @@ class SlotLines:
         ]
         rows = max(plan.count for plan in plans)
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
-        began = time.perf_counter()
-        logits = self.runner.call(plans, self.store) if rows else torch.zeros(len(plans), 0, self.runner.vocabulary)
-        seconds = (time.perf_counter() - began) / len(plans)
+        logits, seconds = self.runner.call(plans, self.store) if rows else (torch.zeros(len(plans), 0, 0), 0.0)
         offset = min(len(plan.missing) for plan in plans)
         answers = []
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
@@ -231,7 +229,7 @@ class SlotLines:
             text = request.sequence.tokens
             context = text if plan.base == len(text) - 1 else [*line.tokens, request.tree.tokens[0]]
             answers.append(
-                Raw(logits_NV, plan.nodes, context, before[number], plan.count, forwards, seconds, prefill_seconds)
+                Raw(logits_NV, plan.nodes, context, before[number], plan.count, forwards, seconds / len(plans), prefill_seconds)
             )
         return answers
 

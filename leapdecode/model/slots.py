@@ -43,17 +43,27 @@ class SlotLayer(CacheLayerMixin):
         self.heads = keys.shape[1]
         self.flat_keys, self.flat_values = keys.view(-1, keys.shape[-1]), values.view(-1, values.shape[-1])
         self.is_initialized = True
+        self.views: tuple[Tensor, Tensor] | None = None
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Nothing to do: the slots exist already."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Write [B, H, R, D] at the owner's slots; return the visible [B, H, S, D] of the owner's rows."""
-        owner = self.owner
-        index = owner.index[self.heads]
+        index = self.owner.index[self.heads]
         self.flat_keys.index_copy_(0, index, key_states.reshape(-1, key_states.shape[-1]))
         self.flat_values.index_copy_(0, index, value_states.reshape(-1, value_states.shape[-1]))
-        return owner.visible(self.keys), owner.visible(self.values)
+        if self.views is not None:
+            return self.views
+        return self._visible()
+
+    def _visible(self) -> tuple[Tensor, Tensor]:
+        """The owner's rows up to its last visible slot; kept as long as they are views of the same slots."""
+        rows, seen = self.owner.selected, self.owner.seen
+        visible = self.keys[rows, :, :seen], self.values[rows, :, :seen]
+        if isinstance(rows, slice):
+            self.views = visible
+        return visible
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.owner.seen, 0
@@ -95,10 +105,16 @@ class SlotCache(Cache):
         adjoining = rows == list(range(first, last))
         chosen = slice(first, last) if adjoining else torch.tensor(rows, device=slots_BR.device)
         self.index = {h: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for h, offset in self.offsets.items()}
+        if not adjoining or (chosen, seen) != (self.selected, self.seen):
+            for layer in self.layers:
+                layer.views = None
         self.selected, self.seen = chosen, seen
 
-    def visible(self, states: Tensor) -> Tensor:
-        return states[self.selected, :, : self.seen]
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Straight to the layer: it exists, and nothing is offloaded."""
+        return self.layers[layer_idx].update(key_states, value_states)
 
     def move(self, moves: list[tuple[int, list[int], list[int]]]) -> None:
         """Copy slots within rows: each move is (row, from slots, to slots); all sources are read before any write."""

@@ -1,0 +1,88 @@
+"""Hostile methods never change the text; the hash control cannot be guessed."""
+
+from dataclasses import dataclass
+
+import pytest
+from tiny import VOCABULARY, decode, prompts, runner, texts
+
+from leapdecode.core import SamplingParams, Sequence, TokenTree
+from leapdecode.errors import InvalidTree
+from leapdecode.executors import Batched
+from leapdecode.methods import names
+from leapdecode.methods.base import Method, private_random
+
+
+@dataclass
+class Hostile(Method):
+    name = "hostile"
+    paper = "none"
+    kind: str = "random"
+
+    def begin(self, sequence):
+        self.random = private_random(0, sequence)
+
+    def guess(self, sequence):
+        tree, draw = TokenTree(sequence.pending), self.random
+        if self.kind == "random":
+            for _ in range(draw.randrange(30)):
+                tree.add(draw.randrange(len(tree)), draw.randrange(VOCABULARY), "hostile")
+        elif self.kind == "constant":
+            tree.add_chain(0, [7] * 9, "hostile")
+        elif self.kind == "long":
+            tree.add_chain(0, [draw.randrange(VOCABULARY) for _ in range(600)], "hostile")
+        elif self.kind == "bushy":
+            for token in range(VOCABULARY):
+                tree.add(0, token, "hostile")
+        elif self.kind == "other root":
+            tree = TokenTree((sequence.pending + 1) % VOCABULARY)
+        elif self.kind != "empty":
+            tree.add(0, {"outside": VOCABULARY, "negative": -1, "nan": float("nan"), "huge": 1 << 70}[self.kind], "hostile")
+        return tree
+
+
+def run(kind, params, batch_size):
+    made = [Sequence(text, params, number, max_length=256) for number, text in enumerate(prompts())]
+    jobs = [(Hostile(kind=kind), sequence) for sequence in made]
+    list(Batched({"target": runner("llama")}, batch_size).run(jobs))
+    return texts(made)
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("kind", ["random", "constant", "empty", "long", "bushy"])
+def test_hostile_guesses_change_nothing(kind, batch_size):
+    params = SamplingParams(max_tokens=24, temperature=0.7, seed=9)
+    assert run(kind, params, batch_size) == texts(decode(runner("llama"), prompts(), params=params))
+
+
+def test_offering_every_token_always_hits():
+    """The bushy tree holds every possible next token, so each step gains two."""
+    params = SamplingParams(max_tokens=24)
+    (sequence,) = [Sequence(prompts()[3], params, max_length=256)]
+    list(Batched({"target": runner("llama")}, 1).run([(Hostile(kind="bushy"), sequence)]))
+    assert sequence.stats.tokens_per_forward == 2.0
+
+
+@pytest.mark.parametrize("kind", ["outside", "negative", "nan", "huge", "other root"])
+def test_impossible_trees_raise_a_typed_error(kind):
+    with pytest.raises(InvalidTree):
+        run(kind, SamplingParams(max_tokens=4), 8)
+
+
+def hash_control(ids, logits):
+    """Forces token = hash(context) mod vocabulary: text that cannot be guessed."""
+    scores = logits.new_full(logits.shape, float("-inf"))
+    for row, context in enumerate(ids.tolist()):
+        scores[row, hash((tuple(context), "control")) % logits.shape[1]] = 0.0
+    return scores
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("method", names())
+def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
+    sampling = SamplingParams(
+        max_tokens=48, temperature=temperature, ignore_eos=True, logits_processors=(hash_control,)
+    )
+    result = llm.generate("def fib(n):\n    return fib(n", method=method, sampling=sampling)
+    plain = llm.generate("def fib(n):\n    return fib(n", method="autoregressive", sampling=sampling)
+    assert result.token_ids == plain.token_ids
+    assert round(result.stats.tokens_per_forward, 2) == 1.00

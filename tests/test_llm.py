@@ -1,0 +1,212 @@
+"""The front door: prompts, batches, seeds, threads, errors."""
+
+import threading
+
+import pytest
+import torch
+from tiny import CONFIGS, new_model
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.errors import LeapdecodeError, ModelUnavailable, OptionError, PromptError, UnknownName
+from leapdecode.methods import names
+from leapdecode.model import embedded
+from leapdecode.tasks import code, math
+
+SHORT = SamplingParams(max_tokens=24)
+
+
+def mixed(count):
+    problems = [problem.prompt for problem in math.problems(math.HELD_OUT, count)]
+    sources = [text[: 40 + 9 * number] for number, text in enumerate(code.prompts(count))]
+    return [text for pair in zip(problems, sources, strict=True) for text in pair][:count]
+
+
+def ids(results):
+    return [result.token_ids for result in results]
+
+
+def test_the_readme_example(llm):
+    result = llm.generate("def fib(n):", method="lookahead", window=15, ngram=5, sampling=SamplingParams(max_tokens=32))
+    assert result.stats.tokens == len(result.token_ids) == 32
+    assert sum(len(step.tokens) for step in result.steps) == 32
+    assert result.options["window"] == 15
+    assert result.stats.target_forwards == len(result.steps) + result.stats.prefill_forwards
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("method", names())
+def test_alone_equals_in_company(llm, method, temperature):
+    """Batched runs may differ by a floating-point near-tie in float32, so this runs in float64."""
+    exact = LLM("demo", device="cpu", dtype="float64")
+    sampling = SamplingParams(max_tokens=24, temperature=temperature, seed=5)
+    given = mixed(24)
+    alone = [exact.generate(prompt, method=method, sampling=sampling) for prompt in given]
+    assert ids(exact.generate(given, method=method, sampling=sampling, batch_size=7)) == ids(alone)
+    assert ids(exact.generate(given[::-1], method=method, sampling=sampling, batch_size=5))[::-1] == ids(alone)
+
+
+def test_several_samples_are_several_streams(llm):
+    sampling = SamplingParams(max_tokens=16, temperature=1.0, n=3, seed=1)
+    found = llm.generate("def ", sampling=sampling)
+    assert len({tuple(result.token_ids) for result in found}) == 3
+    assert ids(found) == ids(llm.generate("def ", method="autoregressive", sampling=sampling, executor="single"))
+
+
+def test_prompts_as_text_ids_and_chat(llm):
+    text = "Question: How many?\nAnswer:"
+    by_text = llm.generate(text, sampling=SHORT)
+    by_ids = llm.generate(llm.tokenizer(text)["input_ids"], sampling=SHORT)
+    by_chat = llm.chat([{"role": "user", "content": "How many?"}], sampling=SHORT)
+    assert by_text.token_ids == by_ids.token_ids == by_chat.token_ids
+    assert ids(llm.generate([text, by_ids.prompt_token_ids], sampling=SHORT)) == [by_text.token_ids] * 2
+
+
+def test_no_prompts_no_results(llm):
+    assert llm.generate([], sampling=SHORT) == []
+
+
+def test_end_tokens_and_ignore_eos(llm):
+    prompt = math.problems(math.TRAIN, 1)[0].prompt
+    ended = llm.generate(prompt, sampling=SamplingParams(max_tokens=120))
+    assert ended.finish_reason == "stop"
+    assert ended.token_ids[-1] == llm.tokenizer.eos_token_id
+    on = llm.generate(prompt, sampling=SamplingParams(max_tokens=120, ignore_eos=True))
+    assert on.finish_reason == "length"
+    assert on.token_ids[: len(ended.token_ids)] == ended.token_ids
+    token = ended.token_ids[3]
+    cut = llm.generate(prompt, sampling=SamplingParams(max_tokens=120, stop_token_ids=(token,)))
+    assert cut.token_ids == ended.token_ids[: ended.token_ids.index(token) + 1]
+
+
+def test_threads_wait_for_each_other(llm):
+    given = mixed(6)
+    sampling = SamplingParams(max_tokens=16, temperature=0.7)
+    expected = [llm.generate(prompt, sampling=sampling).token_ids for prompt in given]
+    found: dict[int, list[int]] = {}
+
+    def work(number):
+        if number % 2:
+            found[number] = [piece.token_id for piece in llm.stream(given[number], sampling=sampling)]
+        else:
+            found[number] = llm.generate(given[number], sampling=sampling).token_ids
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[number] for number in range(6)] == expected
+
+
+def test_a_failing_processor_leaves_the_engine_usable(llm):
+    def broken(ids, logits):
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        llm.generate("def ", sampling=SamplingParams(max_tokens=4, logits_processors=(broken,)))
+    assert llm.generate("def ", sampling=SHORT).stats.tokens == 24
+
+
+BAD = {
+    "unknown method": (lambda llm: llm.generate("a", method="lookahed"), UnknownName, "did you mean 'lookahead'"),
+    "unknown option": (lambda llm: llm.generate("a", method="lookahead", windw=3), UnknownName, "window"),
+    "option too small": (lambda llm: llm.generate("a", method="lookahead", window=0), OptionError, "at least 1"),
+    "option of a wrong type": (lambda llm: llm.generate("a", method="lookahead", ngram="5"), OptionError, "whole number"),
+    "empty prompt": (lambda llm: llm.generate(""), PromptError, "empty"),
+    "empty list in a batch": (lambda llm: llm.generate(["a", ""]), PromptError, "empty"),
+    "prompt too long": (lambda llm: llm.generate("word " * 3000), PromptError, "2047"),
+    "token outside the vocabulary": (lambda llm: llm.generate([5, 99999]), PromptError, "2047"),
+    "not a prompt": (lambda llm: llm.generate(5), PromptError, "int"),
+    "chat without a role": (lambda llm: llm.chat([{"content": "x"}]), PromptError, "role"),
+    "batch size": (lambda llm: llm.generate("a", batch_size=0), OptionError, "at least 1"),
+    "executor": (lambda llm: llm.generate("a", executor="batch"), UnknownName, "batched"),
+    "verification": (lambda llm: llm.generate("a", verification="magic"), OptionError, "seeded"),
+    "stream of many": (lambda llm: llm.stream(["a", "b"]), OptionError, "one prompt"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_user_errors_name_the_way_out(llm, case):
+    call, kind, words = BAD[case]
+    with pytest.raises(kind, match=words) as caught:
+        call(llm)
+    assert isinstance(caught.value, ValueError)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"max_tokens": 0}, {"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": -1},
+        {"min_p": 1.0}, {"repetition_penalty": 0}, {"n": 0}, {"seed": 1.5}, {"stop": ("",)}, {"max_tokens": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_sampling_ranges(bad):
+    with pytest.raises(OptionError):
+        SamplingParams(**bad)
+
+
+def test_an_unknown_model_offline(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelUnavailable, match="leapdecode demo") as caught:
+        LLM("nobody/no-such-model")
+    assert caught.value.exit_code == 3
+
+
+def test_a_folder_without_a_model(tmp_path):
+    with pytest.raises(ModelUnavailable, match="does not hold"):
+        LLM(str(tmp_path))
+
+
+def save(folder, model, tokenizer):
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_saved_model_from_a_folder(tmp_path, llm):
+    config = LlamaConfig(**{**llm.model.config.to_diff_dict(), "num_hidden_layers": 2})
+    config.architectures = None
+    torch.manual_seed(0)
+    path = save(tmp_path / "m", LlamaForCausalLM(config), llm.tokenizer)
+    found = LLM(path, dtype="float32").generate("def fib", sampling=SHORT)
+    assert found.stats.tokens > 0
+    assert found.model == path
+
+
+def test_a_draft_with_another_vocabulary_is_refused(tmp_path, llm):
+    other = AutoTokenizer.from_pretrained(embedded.checked("draft"))
+    other.add_tokens(["<|new|>"])
+    path = save(tmp_path / "d", llm.draft, other)
+    with pytest.raises(OptionError, match="different vocabularies"):
+        LLM("demo", draft=path)
+    with pytest.raises(OptionError, match="64 tokens"):
+        LLM(llm.model, llm.tokenizer, draft=new_model(CONFIGS["llama"]()))
+
+
+def test_a_damaged_embedded_pair_is_refused(tmp_path):
+    root = tmp_path / "demo"
+    (root / "target").mkdir(parents=True)
+    (root / "target" / "config.json").write_text("{}")
+    (root / "SHA256SUMS").write_text("0" * 64 + "  target/config.json\n")
+    with pytest.raises(ModelUnavailable, match="checksum"):
+        embedded.checked("target", root)
+
+
+@pytest.mark.parametrize("arguments", [{"device": "warp"}, {"dtype": "float13"}, {"device": "cuda:77"}, {"compile": True}])
+def test_bad_load_arguments(arguments):
+    with pytest.raises(LeapdecodeError):
+        LLM("demo", **arguments)
+
+
+def test_stateful_processors_are_refused_by_name(llm):
+    class Counting:
+        stateful = True
+
+        def __call__(self, ids, logits):
+            return logits
+
+    with pytest.raises(OptionError, match="Counting"):
+        llm.generate("a", sampling=SamplingParams(logits_processors=(Counting(),)))
