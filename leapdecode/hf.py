@@ -5,6 +5,7 @@ transformers hands a callable neither the streamer nor the tokenizer, so both ar
 tokenizer=tokenizer, stop_strings=[...])`.
 """
 
+import copy
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers.generation.logits_process import RepetitionPenaltyLogitsProcessor
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria, StopStringCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
@@ -143,7 +145,7 @@ class _Row:
             max_tokens=room,
             temperature=1.0 if config.do_sample else 0.0,
             seed=seed,
-            logits_processors=(self._padded(processors),) if processors else (),
+            logits_processors=(self._padded(_of_row(processors, row)),) if processors else (),
         )
         self.sequence = Sequence(
             ids[padding:].tolist(), params, row, frozenset(t for e in ends for t in e), context
@@ -165,6 +167,18 @@ class _Row:
         length = self.padding + len(sequence.tokens)
         self.buffer[length - 1] = token
         return bool(self.criteria(self.buffer[None, :length], None).all())  # type: ignore[arg-type]
+
+
+def _of_row(processors: LogitsProcessorList, row: int) -> LogitsProcessorList:
+    """The batch's processors for one row: the repetition penalty holds every row's padding in one tensor."""
+    found = LogitsProcessorList()
+    for processor in processors:
+        ignored = vars(processor).get("prompt_ignore_length")
+        if isinstance(processor, RepetitionPenaltyLogitsProcessor) and isinstance(ignored, Tensor):
+            processor = copy.copy(processor)
+            processor.prompt_ignore_length = int(ignored[row])
+        found.append(processor)
+    return found
 
 
 def _refuse(config: GenerationConfig, model_kwargs: dict[str, Any], model: Any, streamer: Any, batch: int) -> None:
