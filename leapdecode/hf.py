@@ -49,7 +49,9 @@ class Decoding:
 
     def __init__(self, method: Method, draft: Any, streamer: Any, fallback: str | None) -> None:
         if method.needs_draft and draft is None:
-            raise OptionError(f"method {method.name!r} needs a draft model; pass decoding({method.name!r}, draft=model)")
+            raise OptionError(
+                f"method {method.name!r} needs a draft model; pass decoding({method.name!r}, draft=model)"
+            )
         self.method, self.draft, self.streamer, self.fallback = method, draft, streamer, fallback
         self.stats: list[Stats] = []
         self.runners: weakref.WeakKeyDictionary[Any, Runner | PlainRunner] = weakref.WeakKeyDictionary()
@@ -139,7 +141,9 @@ class _Row:
         self.padding, self.device = padding, ids.device
         room = min([*lengths, context + padding]) - len(ids)
         if room < 1:
-            raise PromptError(f"the prompt has {len(ids)} tokens and leaves no room below max_length or the context of {context}")
+            raise PromptError(
+                f"the prompt has {len(ids)} tokens and leaves no room below max_length or the context of {context}"
+            )
         self.pads = ids[:padding]
         params = SamplingParams(
             max_tokens=room,
@@ -147,9 +151,7 @@ class _Row:
             seed=seed,
             logits_processors=(self._padded(_of_row(processors, row)),) if processors else (),
         )
-        self.sequence = Sequence(
-            ids[padding:].tolist(), params, row, frozenset(t for e in ends for t in e), context
-        )
+        self.sequence = Sequence(ids[padding:].tolist(), params, row, frozenset(t for e in ends for t in e), context)
         self.buffer = torch.cat([ids, ids.new_zeros(room)])
         if self.criteria:
             self.sequence.on_token = self._stops
@@ -209,7 +211,9 @@ def _padding(mask: Tensor | None, row: int) -> int:
     bits = mask[row].bool()
     padding = int((~bits).sum())
     if not bits[padding:].all():
-        raise PromptError("attention_mask hides tokens behind the start; pad on the left (tokenizer.padding_side='left')")
+        raise PromptError(
+            "attention_mask hides tokens behind the start; pad on the left (tokenizer.padding_side='left')"
+        )
     if padding == len(bits):
         raise PromptError("attention_mask hides a whole prompt; give every row at least one token")
     return padding

@@ -36,7 +36,9 @@ class Hostile(Method):
         elif self.kind == "other root":
             tree = TokenTree((sequence.pending + 1) % VOCABULARY)
         elif self.kind != "empty":
-            tree.add(0, {"outside": VOCABULARY, "negative": -1, "nan": float("nan"), "huge": 1 << 70}[self.kind], "hostile")
+            tree.add(
+                0, {"outside": VOCABULARY, "negative": -1, "nan": float("nan"), "huge": 1 << 70}[self.kind], "hostile"
+            )
         return tree
 
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import VOCABULARY, decode, model, prompts, runner, texts
 
-import leapdecode.model.runner as running
+import leapdecode.model.lines as running
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.model.lines import SlotLines, common_prefix
 from leapdecode.model.masks import unpack_bits
-from leapdecode.model.runner import SlotLines, common_prefix
 
 LONG = SamplingParams(max_tokens=200)
 

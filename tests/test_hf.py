@@ -70,7 +70,9 @@ def test_stopping_criteria_are_asked_after_every_token(exact, method):
     token = int(whole[0, inputs["input_ids"].shape[1] + 7])
     criteria = StoppingCriteriaList([EndsWith(), MaxTimeCriteria(1000.0)])
     theirs = exact.model.generate(**inputs, max_new_tokens=30, stopping_criteria=criteria)
-    ours = exact.model.generate(**inputs, max_new_tokens=30, stopping_criteria=criteria, custom_generate=decoding(method))
+    ours = exact.model.generate(
+        **inputs, max_new_tokens=30, stopping_criteria=criteria, custom_generate=decoding(method)
+    )
     assert torch.equal(theirs, ours)
 
 
@@ -81,7 +83,12 @@ def test_streamer_and_stop_strings_through_the_wrapper(exact, method):
     streamer = TextIteratorStreamer(exact.tokenizer, skip_prompt=True)
     chosen = decoding(method)
     ours = chosen.generate(
-        exact.model, **inputs, max_new_tokens=60, stop_strings=[" dollars"], tokenizer=exact.tokenizer, streamer=streamer
+        exact.model,
+        **inputs,
+        max_new_tokens=60,
+        stop_strings=[" dollars"],
+        tokenizer=exact.tokenizer,
+        streamer=streamer,
     )
     assert torch.equal(theirs, ours)
     assert "".join(streamer) == exact.tokenizer.decode(ours[0, inputs["input_ids"].shape[1] :])
@@ -149,7 +156,9 @@ def test_what_cannot_be_honoured_is_refused_by_name(exact, arguments, name):
 def test_right_padding_is_refused(exact):
     ids = torch.tensor([[5, 6, 7, 0]])
     with pytest.raises(PromptError, match="left"):
-        exact.model.generate(ids, attention_mask=torch.tensor([[1, 1, 1, 0]]), max_new_tokens=4, custom_generate=decoding())
+        exact.model.generate(
+            ids, attention_mask=torch.tensor([[1, 1, 1, 0]]), max_new_tokens=4, custom_generate=decoding()
+        )
 
 
 def test_training_mode_is_refused():

@@ -112,7 +112,11 @@ BAD = {
     "unknown method": (lambda llm: llm.generate("a", method="lookahed"), UnknownName, "did you mean 'lookahead'"),
     "unknown option": (lambda llm: llm.generate("a", method="lookahead", windw=3), UnknownName, "window"),
     "option too small": (lambda llm: llm.generate("a", method="lookahead", window=0), OptionError, "at least 1"),
-    "option of a wrong type": (lambda llm: llm.generate("a", method="lookahead", ngram="5"), OptionError, "whole number"),
+    "option of a wrong type": (
+        lambda llm: llm.generate("a", method="lookahead", ngram="5"),
+        OptionError,
+        "whole number",
+    ),
     "empty prompt": (lambda llm: llm.generate(""), PromptError, "empty"),
     "empty list in a batch": (lambda llm: llm.generate(["a", ""]), PromptError, "empty"),
     "prompt too long": (lambda llm: llm.generate("word " * 3000), PromptError, "2047"),
@@ -138,7 +142,8 @@ def test_user_errors_name_the_way_out(llm, case):
 @pytest.mark.parametrize(
     "bad",
     [
-        {"max_tokens": 0}, {"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": -1},
+        {"max_tokens": 0}, {"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_p": 1.5},
+        {"top_k": -1},
         {"min_p": 1.0}, {"repetition_penalty": 0}, {"n": 0}, {"seed": 1.5}, {"stop": ("",)}, {"max_tokens": True},
     ],
     ids=str,
@@ -195,7 +200,9 @@ def test_a_damaged_embedded_pair_is_refused(tmp_path):
         embedded.checked("target", root)
 
 
-@pytest.mark.parametrize("arguments", [{"device": "warp"}, {"dtype": "float13"}, {"device": "cuda:77"}, {"compile": True}])
+@pytest.mark.parametrize(
+    "arguments", [{"device": "warp"}, {"dtype": "float13"}, {"device": "cuda:77"}, {"compile": True}]
+)
 def test_bad_load_arguments(arguments):
     with pytest.raises(LeapdecodeError):
         LLM("demo", **arguments)

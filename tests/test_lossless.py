@@ -10,7 +10,8 @@ import leapdecode.methods.base as base
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.methods import names
 from leapdecode.model import masks
-from leapdecode.model.runner import Runner, SlotLines
+from leapdecode.model.lines import SlotLines
+from leapdecode.model.runner import Runner
 from leapdecode.verify import choice
 from leapdecode.verify.walk import walk
 
@@ -48,7 +49,9 @@ def test_greedy_plain_decoding_equals_transformers(architecture):
     on = runner(architecture)
     for sequence in decode(on, prompts(), params=GREEDY):
         ids = torch.tensor([sequence.tokens[: sequence.prompt_length]])
-        theirs = model(architecture).generate(ids, max_new_tokens=32, do_sample=False, attention_mask=torch.ones_like(ids))
+        theirs = model(architecture).generate(
+            ids, max_new_tokens=32, do_sample=False, attention_mask=torch.ones_like(ids)
+        )
         assert theirs[0].tolist() == sequence.tokens
 
 

@@ -82,7 +82,11 @@ def choose_many(logits, params, draws=20000):
 
 @pytest.mark.parametrize(
     "params",
-    [SamplingParams(temperature=1.0), SamplingParams(temperature=0.7, top_k=4), SamplingParams(temperature=1.3, top_p=0.8)],
+    [
+        SamplingParams(temperature=1.0),
+        SamplingParams(temperature=0.7, top_k=4),
+        SamplingParams(temperature=1.3, top_p=0.8),
+    ],
     ids=["plain", "top-k", "top-p"],
 )
 def test_the_choice_has_the_processed_law(params):

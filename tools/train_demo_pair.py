@@ -24,7 +24,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from leapdecode.tasks import code, math as word_problems
+from leapdecode.tasks import code
+from leapdecode.tasks import math as word_problems
 
 VOCABULARY, CONTEXT, BLOCK, BATCH = 2048, 2048, 256, 24
 SHAPES = {
@@ -154,7 +155,11 @@ def train(role: str, corpus: Corpus, folder: Path, steps: int, minutes: float) -
         optimizer.step()
         step += 1
         if step % 25 == 0:
-            print(f"{role} {step}/{steps} loss {loss.item():.3f} {time.monotonic() - began:.0f}s", file=sys.stderr, flush=True)
+            print(
+                f"{role} {step}/{steps} loss {loss.item():.3f} {time.monotonic() - began:.0f}s",
+                file=sys.stderr,
+                flush=True,
+            )
         if step % 100 == 0 or step == steps:
             save_checkpoint(folder, model, optimizer, step)
     return model
@@ -189,7 +194,8 @@ def main() -> None:
         tokenizer = train_tokenizer([p.prompt + p.completion for p in problems] + source_files())
         tokenizer.save_pretrained(arguments.work / "tokenizer")
     if arguments.export:
-        return export(arguments.work, arguments.export, tokenizer)
+        export(arguments.work, arguments.export, tokenizer)
+        return
     corpus = Corpus(tokenizer, arguments.device)
     for role in [arguments.only] if arguments.only else SHAPES:
         train(role, corpus, arguments.work / role, arguments.steps or STEPS[role], arguments.minutes)

@@ -27,7 +27,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="show the version and exit"),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="show the version and exit"
+    ),
 ) -> None:
     """Decode several tokens per forward pass, without changing one character of the output."""
 

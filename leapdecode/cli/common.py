@@ -73,9 +73,7 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False))
 
 
-def open_llm(
-    model: str, draft: str | None, device: str, dtype: str, attn: str, trust: bool, fallback: bool
-) -> Any:
+def open_llm(model: str, draft: str | None, device: str, dtype: str, attn: str, trust: bool, fallback: bool) -> Any:
     """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes plainly."""
     from rich.console import Console
 

@@ -89,7 +89,9 @@ def _show(rows: list[dict[str, Any]], color: bool | None) -> None:
 
     from leapdecode.cli.show import escape, legend, marked_text, pieces_of
 
-    console = Console(force_terminal=True if color else None, no_color=None if color is None else not color, highlight=False)
+    console = Console(
+        force_terminal=True if color else None, no_color=None if color is None else not color, highlight=False
+    )
     coloured = color if color is not None else console.is_terminal and not console.no_color
     for row in rows:
         best = max(row["results"][1:], key=lambda result: result.stats.tokens_per_forward)

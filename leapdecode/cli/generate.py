@@ -42,7 +42,9 @@ def generate(
     executor: Annotated[str | None, typer.Option(help="single or batched")] = None,
     row_budget: Annotated[str | None, typer.Option(metavar="N|auto", help="most rows per forward")] = None,
     pool: Annotated[str | None, typer.Option(metavar="FILE", help="a saved pool")] = None,
-    color: Annotated[bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")
+    ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="compare with plain decoding, token by token")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="a line per forward: rows, tokens, sources")] = False,
     json: JsonOption = False,
@@ -141,7 +143,9 @@ def _summary(result: Any, explain: bool) -> None:
             shown = [escape(piece).replace("\n", "\\n") for piece in result.pieces[told : told + len(step.tokens)]]
             told += len(step.tokens)
             parts = [f"{piece!r}:{source}" for piece, source in zip(shown, step.sources, strict=True)]
-            console.print(Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"), soft_wrap=True)
+            console.print(
+                Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"), soft_wrap=True
+            )
     speed = f"{stats.tokens_per_second:.0f} tokens/s" if stats.decode_seconds else ""
     console.print(
         Text(

@@ -18,13 +18,17 @@ def methods(json: JsonOption = False) -> None:
 
     described = [describe(find(name)) for name in names()]
     if json:
-        return print_json(described)
+        print_json(described)
+        return
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
     for method in described:
-        facts = ["lossless" if method["lossless"] else "LOSSY", "needs a draft" if method["needs_draft"] else "no draft"]
+        facts = [
+            "lossless" if method["lossless"] else "LOSSY",
+            "needs a draft" if method["needs_draft"] else "no draft",
+        ]
         console.print(Text(method["name"], style="bold") + Text(f"  ({', '.join(facts)})"))
         console.print(Text(f"    {method['paper']}", style="dim"), soft_wrap=True)
         for name, about in method["options"].items():

@@ -10,7 +10,7 @@ import torch
 
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, Step
 from leapdecode.methods.base import Method
-from leapdecode.model.runner import Lines, Raw
+from leapdecode.model.lines import Lines, Raw
 from leapdecode.verify.choice import Chooser
 
 Decoding = Generator[Request, Scores | None, None]

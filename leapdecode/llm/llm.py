@@ -57,7 +57,10 @@ class LLM:
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
         self.model, self.tokenizer = _load(model, "target", options, tokenizer)
-        self.draft, draft_tokenizer = _load(draft, "draft", options, None) if draft is not None else (None, None)
+        self.draft: Any = None
+        draft_tokenizer = None
+        if draft is not None:
+            self.draft, draft_tokenizer = _load(draft, "draft", options, None)
         if self.draft is not None:
             _check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
         self.runner = prepare(self.model, fallback)
@@ -153,9 +156,7 @@ class LLM:
             number = numbers[sequence.id]
             yield number, runs[number].pieces(step)
 
-    def _prepare(
-        self, prompts: list[Any], sampling: SamplingParams, method: str, options: dict[str, Any]
-    ) -> list[Run]:
+    def _prepare(self, prompts: list[Any], sampling: SamplingParams, method: str, options: dict[str, Any]) -> list[Run]:
         """One run per sample, checked before anything is decoded."""
         chosen = make(method, options)
         if chosen.needs_draft and self.draft is None:
@@ -203,7 +204,8 @@ def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tu
 
 def _check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> None:
     """A draft must mean the same by every token id; raises `OptionError` naming both."""
-    names = f"target {type(model).__name__} ({model.name_or_path or 'object'}) and draft {type(draft).__name__} ({draft.name_or_path or 'object'})"
+    told = [f"{type(one).__name__} ({one.name_or_path or 'object'})" for one in (model, draft)]
+    names = f"target {told[0]} and draft {told[1]}"
     if tokenizer is not None and other is not None and tokenizer.get_vocab() != other.get_vocab():
         raise OptionError(
             f"{names} have different vocabularies ({len(tokenizer)} and {len(other)} tokens); "
@@ -211,4 +213,6 @@ def _check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> N
         )
     sizes = [m.get_input_embeddings().num_embeddings for m in (model, draft)]
     if other is None and sizes[0] != sizes[1]:
-        raise OptionError(f"{names} have vocabularies of {sizes[0]} and {sizes[1]} tokens; choose a draft with the target's")
+        raise OptionError(
+            f"{names} have vocabularies of {sizes[0]} and {sizes[1]} tokens; choose a draft with the target's"
+        )

@@ -47,20 +47,24 @@ def first_difference(first: list[int], second: list[int]) -> int:
 
 
 def audit(llm: LLM, result: Result, sampling: SamplingParams, stream: int = 0) -> Audit:
-    """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same engine."""
-    plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=replace(sampling, n=1))
-    place = first_difference(result.token_ids, plain.token_ids) if stream == 0 else 0
-    if place < 0 or not isinstance(llm.runner, Runner):
-        return Audit(len(result.token_ids), int(place < 0), 0, int(place >= 0), place, 0.0, 0.0)
+    """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same engine.
+
+    Texts that differ are fed through single-row forwards: every position must be plain decoding's choice or within
+    tau of it, and the text must end where a text may end.
+    """
+    samples = replace(sampling, n=stream + 1)
+    plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=samples)
+    reference = plain[stream] if stream else plain
+    said, place = result.token_ids, first_difference(result.token_ids, reference.token_ids)
+    if place < 0:
+        return Audit(len(said), 1, 0, 0, -1, 0.0, 0.0)
+    if not isinstance(llm.runner, Runner) or place == min(len(said), len(reference.token_ids)):
+        return Audit(len(said), 0, 0, 1, place, 0.0, 0.0)
     margins, noise = teacher_forced(llm.runner, result, sampling, stream)
-    scale = sampling.temperature or 1.0
-    tau = NOISE_FACTOR * noise / min(scale, 1.0)
-    worst = max(margins, default=0.0)
-    wrong = [at for at, margin in enumerate(margins) if margin > 0]
-    if not wrong and len(margins) == len(result.token_ids):
-        return Audit(len(margins), 1, 0, 0, -1, 0.0, tau)
-    explained = worst <= tau
-    return Audit(len(result.token_ids), 0, int(explained), int(not explained), min(wrong, default=place), worst, tau)
+    tau = NOISE_FACTOR * noise / min(sampling.temperature or 1.0, 1.0)
+    full = len(said) == min(sampling.max_tokens, llm.runner.max_length - len(result.prompt_token_ids))
+    explained = max(margins) <= tau and (full or result.finish_reason == "stop")
+    return Audit(len(said), 0, int(explained), int(not explained), place, max(margins), tau)
 
 
 @torch.inference_mode()

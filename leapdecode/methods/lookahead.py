@@ -16,7 +16,9 @@ from leapdecode.verify.walk import Verdict
 @dataclass
 class Lookahead(Method):
     name = "lookahead"
-    paper = "Fu et al. 2024, Break the Sequential Dependency of LLM Inference Using Lookahead Decoding, arXiv 2402.02057"
+    paper = (
+        "Fu et al. 2024, Break the Sequential Dependency of LLM Inference Using Lookahead Decoding, arXiv 2402.02057"
+    )
 
     window: int = option(7, "columns of the lookahead window (the paper's W)", low=1)
     ngram: int = option(5, "tokens of an n-gram (the paper's N); 2 is Jacobi decoding", low=2)

@@ -51,9 +51,7 @@ def _times(runner: Runner, context: int, counts: list[int], repeats: int) -> dic
     return taken
 
 
-def measure_row_costs(
-    runner: Runner, repeats: int = 9, tick: Callable[[], Any] = lambda: None
-) -> list[RowCost]:
+def measure_row_costs(runner: Runner, repeats: int = 9, tick: Callable[[], Any] = lambda: None) -> list[RowCost]:
     """The curve at two context lengths (fewer rows or contexts where the model's own is short)."""
     found = []
     for context in CONTEXTS:

@@ -22,7 +22,8 @@ def checked(role: str, root: Path | None = None) -> Path:
     for line in listing.read_text().splitlines():
         digest, name = line.split(maxsplit=1)
         path = root / name
-        if name.startswith(f"{role}/"):
-            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-                raise ModelUnavailable(f"the embedded pair's {name} does not match its checksum; reinstall leapdecode")
+        if name.startswith(f"{role}/") and not (
+            path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        ):
+            raise ModelUnavailable(f"the embedded pair's {name} does not match its checksum; reinstall leapdecode")
     return root / role

@@ -30,7 +30,9 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise OptionError(f"device {name!r} is not available here ({str(error).splitlines()[0]}); use auto or cpu") from error
+        raise OptionError(
+            f"device {name!r} is not available here ({str(error).splitlines()[0]}); use auto or cpu"
+        ) from error
     return device
 
 
@@ -72,7 +74,9 @@ def _offline() -> bool:
 def _unavailable(name: str, error: Exception) -> LeapdecodeError:
     if Path(name).exists():
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        return ModelUnavailable(f"the folder {name!r} does not hold a loadable causal model with safetensors weights: {first}")
+        return ModelUnavailable(
+            f"the folder {name!r} does not hold a loadable causal model with safetensors weights: {first}"
+        )
     return ModelUnavailable(
         f"model {name!r} is not a local folder and cannot be fetched here; "
         "give a folder with a saved model, or try `leapdecode demo`, which needs no download"
@@ -109,7 +113,7 @@ def load_model(
         except (ValueError, ImportError) as error:
             if "Unrecognized model" in str(error):
                 raise _unavailable(name, error) from error
-            if backend == backends[-1] or "sdpa" not in str(error) and "scaled_dot_product" not in str(error):
+            if backend == backends[-1] or ("sdpa" not in str(error) and "scaled_dot_product" not in str(error)):
                 raise UnsupportedModel(f"{name}: {(str(error).splitlines() or ['?'])[0][:300]}") from error
     if wanted == "auto" and place.type == "cpu" and model.dtype == torch.float16:
         model = model.float()

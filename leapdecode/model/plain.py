@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from leapdecode.core import Commit, Forward, Sequence
-from leapdecode.model.runner import Raw
+from leapdecode.model.lines import Raw
 from leapdecode.model.traits import context_length, text_config
 
 

@@ -24,7 +24,9 @@ def mask_form(config: PretrainedConfig) -> MaskForm:
         return MaskForm((("all", window),))
     unknown = sorted(set(kinds) - set(WINDOWED_TYPES))
     if unknown:
-        raise UnsupportedModel(f"its layers of type {', '.join(unknown)} keep a state that cannot be rolled back to a tree")
+        raise UnsupportedModel(
+            f"its layers of type {', '.join(unknown)} keep a state that cannot be rolled back to a tree"
+        )
     return MaskForm(tuple((kind, window if WINDOWED_TYPES[kind] else 0) for kind in sorted(set(kinds))))
 
 
@@ -41,14 +43,17 @@ def context_length(config: PretrainedConfig) -> tuple[int, str | None]:
     the length where they switch they are ordinary, so the context ends there.
     """
     limit = getattr(config, "max_position_embeddings", None) or 1 << 30
-    kinds = {block.get("rope_type") for block in _rope_blocks(config)} & set(LENGTH_DEPENDENT_ROPE)
+    kinds = {str(block.get("rope_type")) for block in _rope_blocks(config)} & set(LENGTH_DEPENDENT_ROPE)
     if not kinds:
         return int(limit), None
     stated = [block.get("original_max_position_embeddings") for block in _rope_blocks(config)]
     stated.append(getattr(config, "original_max_position_embeddings", None))
     # without a stated original length, `dynamic` starts to rescale at max_position_embeddings itself
     capped = min([int(length) for length in stated if length] or [int(limit)])
-    return capped, f"context capped at {capped}: beyond it {'/'.join(sorted(kinds))} RoPE depends on the longest text of a batch"
+    return (
+        capped,
+        f"context capped at {capped}: beyond it {'/'.join(sorted(kinds))} RoPE depends on the longest text of a batch",
+    )
 
 
 def refuse_by_flag(model: Any) -> None:
@@ -59,7 +64,9 @@ def refuse_by_flag(model: Any) -> None:
     if getattr(model, "_is_stateful", False):
         raise UnsupportedModel("it keeps a recurrent state that cannot be rolled back to an earlier token")
     if "position_ids" not in inspect.signature(model.forward).parameters:
-        raise UnsupportedModel("its forward takes no position_ids, so two guesses for one position cannot be told apart")
+        raise UnsupportedModel(
+            "its forward takes no position_ids, so two guesses for one position cannot be told apart"
+        )
     if "flash" in (config._attn_implementation or "") or config._attn_implementation == "flex_attention":
         raise UnsupportedModel(
             f"{config._attn_implementation} takes no tree masks; load the model with attn_implementation='sdpa'"

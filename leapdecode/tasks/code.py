@@ -5,7 +5,17 @@ import random
 import sysconfig
 from pathlib import Path
 
-SKIPPED = {"test", "tests", "idle_test", "lib2to3", "idlelib", "turtledemo", "pydoc_data", "site-packages", "__pycache__"}
+SKIPPED = {
+    "test",
+    "tests",
+    "idle_test",
+    "lib2to3",
+    "idlelib",
+    "turtledemo",
+    "pydoc_data",
+    "site-packages",
+    "__pycache__",
+}
 HELD_OUT_SHARE = 8  # one file in eight
 
 

@@ -8,10 +8,47 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-NAMES = "Ann Ben Carla Dan Ella Finn Grace Hugo Iris Jack Kate Liam Mia Noah Olga Paul Rosa Sam Tina Will".split()
-THINGS = "apples books cards coins cookies eggs flowers marbles oranges pencils pens shells stamps stickers toys".split()
+NAMES = [
+    "Ann",
+    "Ben",
+    "Carla",
+    "Dan",
+    "Ella",
+    "Finn",
+    "Grace",
+    "Hugo",
+    "Iris",
+    "Jack",
+    "Kate",
+    "Liam",
+    "Mia",
+    "Noah",
+    "Olga",
+    "Paul",
+    "Rosa",
+    "Sam",
+    "Tina",
+    "Will",
+]
+THINGS = [
+    "apples",
+    "books",
+    "cards",
+    "coins",
+    "cookies",
+    "eggs",
+    "flowers",
+    "marbles",
+    "oranges",
+    "pencils",
+    "pens",
+    "shells",
+    "stamps",
+    "stickers",
+    "toys",
+]
 PLACES = ["the library", "a farm", "the school", "a bakery", "the market", "a museum", "the station", "a factory"]
-BOXES = "bags baskets boxes crates jars packs shelves trays".split()
+BOXES = ["bags", "baskets", "boxes", "crates", "jars", "packs", "shelves", "trays"]
 
 
 @dataclass(frozen=True)

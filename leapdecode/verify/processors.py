@@ -33,7 +33,9 @@ def refuse_stateful(processor: Any) -> None:
     """Raise `OptionError` for a processor whose answer depends on more than the ids it is given."""
     name = type(processor).__name__
     if name in STATEFUL or getattr(processor, "stateful", False):
-        raise OptionError(f"logits processor {name} keeps state between calls, so it cannot score several guesses at once")
+        raise OptionError(
+            f"logits processor {name} keeps state between calls, so it cannot score several guesses at once"
+        )
 
 
 class Pipeline:
@@ -48,7 +50,11 @@ class Pipeline:
         self.seen: Tensor | None = None  # [V] how often each token stands in prompt and text
         self.said: Tensor | None = None  # [V] how often in the generated text alone
         self.counted: list[int] = []
-        self.penalised = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (1.0, 0.0, 0.0)
+        self.penalised = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (
+            1.0,
+            0.0,
+            0.0,
+        )
         self.warpers = list(_warpers(params))
         self.changes = bool(params.logit_bias or self.penalised or self.custom or self.warpers)
 
@@ -69,7 +75,9 @@ class Pipeline:
         if self.bias is None:
             ids = torch.tensor(list(self.params.logit_bias))
             if int(ids.min()) < 0 or int(ids.max()) >= scores.shape[-1]:
-                raise OptionError(f"logit_bias names token {int(ids.max())}; token ids go from 0 to {scores.shape[-1] - 1}")
+                raise OptionError(
+                    f"logit_bias names token {int(ids.max())}; token ids go from 0 to {scores.shape[-1] - 1}"
+                )
             values = torch.tensor(list(self.params.logit_bias.values()), dtype=scores.dtype)
             self.bias = torch.zeros(scores.shape[-1], dtype=scores.dtype).index_put((ids,), values).to(scores.device)
         return self.bias
@@ -118,10 +126,13 @@ class Pipeline:
 def _warpers(params: SamplingParams) -> list[Any]:
     if params.greedy:
         return []
-    wanted = [
-        (params.temperature != 1.0, lambda: TemperatureLogitsWarper(float(params.temperature))),
-        (params.top_k > 0, lambda: TopKLogitsWarper(params.top_k)),
-        (params.top_p < 1.0, lambda: TopPLogitsWarper(float(params.top_p))),
-        (params.min_p > 0.0, lambda: MinPLogitsWarper(float(params.min_p))),
-    ]
-    return [make() for used, make in wanted if used]
+    warpers: list[Any] = []
+    if params.temperature != 1.0:
+        warpers.append(TemperatureLogitsWarper(float(params.temperature)))
+    if params.top_k > 0:
+        warpers.append(TopKLogitsWarper(params.top_k))
+    if params.top_p < 1.0:
+        warpers.append(TopPLogitsWarper(float(params.top_p)))
+    if params.min_p > 0.0:
+        warpers.append(MinPLogitsWarper(float(params.min_p)))
+    return warpers

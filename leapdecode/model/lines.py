@@ -1,0 +1,194 @@
+"""Lines: a model's cached tokens per sequence, their trees, and how both are brought to the text.
+
+Shapes: B sequences in the forward, R rows of the longest of them, N nodes evaluated of one tree, V vocabulary.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from leapdecode.core import Commit, Forward, Sequence, TokenTree
+from leapdecode.model.masks import RowPlan
+from leapdecode.model.slots import SlotCache, bucketed
+
+if TYPE_CHECKING:
+    from leapdecode.model.runner import Runner
+
+CHUNK = 512  # rows of a prefill forward: its mask is [CHUNK, slots], never [n, n]
+LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
+
+
+@dataclass(slots=True)
+class Raw:
+    """One sequence's part of a forward: `logits_NV` of `nodes`, whose root is the last token of `context`.
+
+    `only_prefill` forwards preceded it and took `prefill_seconds`; `seconds` is the sequence's share of this one.
+    """
+
+    logits_NV: Tensor
+    nodes: list[int]
+    context: list[int]
+    rows: int
+    step_rows: int
+    only_prefill: int
+    seconds: float
+    prefill_seconds: float
+
+
+@dataclass(slots=True)
+class Line:
+    """A model's cached tokens for one sequence, in one cache row; `evaluated` nodes of `tree` lie behind them."""
+
+    row: int
+    tokens: list[int] = field(default_factory=list)
+    tree: TokenTree | None = None
+    evaluated: int = 0
+    agreed: int = 0
+
+
+class Lines(Protocol):
+    """The lines of up to some number of sequences on one model: what an executor drives."""
+
+    def join(self, sequence: Sequence) -> None: ...
+    def leave(self, sequence: Sequence) -> None: ...
+    def forward(self, requests: list[Forward]) -> list[Raw]: ...
+    def commit(self, requests: list[Commit]) -> None: ...
+    def cut_back(self, sequence: Sequence) -> None: ...
+    def close(self) -> None: ...
+
+
+class SlotLines:
+    """Lines in a slot cache: ragged rows, trees that grow over several forwards, catch-up of missing text."""
+
+    def __init__(self, runner: Runner, rows: int, slots: int) -> None:
+        self.runner, self.capacity = runner, rows
+        self.store = runner.cache(rows, slots)
+        self.lines: dict[int, Line] = {}
+
+    def close(self) -> None:
+        self.runner.release(self.store)
+
+    def join(self, sequence: Sequence) -> None:
+        """Give `sequence` an empty line; a free row must exist."""
+        taken = {line.row for line in self.lines.values()}
+        self.lines[sequence.id] = Line(min(set(range(self.capacity)) - taken))
+
+    def leave(self, sequence: Sequence) -> None:
+        """Drop the line; the last row moves into the gap so that the rows in use stay adjoining."""
+        gap = self.lines.pop(sequence.id).row
+        last = max(self.lines.values(), key=lambda line: line.row, default=None)
+        if last is not None and last.row > gap:
+            self._copy(last, gap)
+            last.row = gap
+
+    def fork(self, source: Sequence, target: Sequence) -> int:
+        """Start `target`'s line with what `source`'s line shares with its text; returns the shared length."""
+        line, new = self.lines[source.id], self.lines[target.id]
+        shared = common_prefix(line.tokens, target.tokens[:-1], 0)
+        with torch.inference_mode():
+            self.store.copy_row(line.row, new.row, shared)
+        new.tokens, new.tree, new.agreed = line.tokens[:shared], None, shared
+        return shared
+
+    @torch.inference_mode()
+    def _copy(self, line: Line, row: int) -> None:
+        self.store.copy_row(line.row, row, len(line.tokens) + (len(line.tree) if line.tree else 0))
+
+    @torch.inference_mode()
+    def _reserve(self, slots: int) -> None:
+        if slots > self.store.slots:
+            larger = SlotCache(self.runner.layout, self.capacity, bucketed(max(slots, 2 * self.store.slots)))
+            larger.copy_from(self.store, self.store.slots)
+            self.store = larger
+
+    def _plan(self, request: Forward) -> RowPlan:
+        line, tree, text = self.lines[request.sequence.id], request.tree, request.sequence.tokens
+        if line.tree is not tree:
+            line.tree, line.evaluated = tree, 0
+        start, base = len(line.tokens), max(len(line.tokens), len(text) - 1)
+        deepest = min(request.sequence.limit - 2, self.runner.max_length - 1) - base
+        nodes = [node for node in range(line.evaluated, len(tree)) if tree.depths[node] <= deepest]
+        return RowPlan(line.row, start, base, text[start:base], nodes, tree.tokens, tree.ancestors, tree.depths)
+
+    def _prefill(self, request: Forward, plan: RowPlan, keep: int) -> tuple[int, float]:
+        """Evaluate missing text in chunks until at most `keep` rows of it are left; forwards made and their time."""
+        line, forwards, seconds = self.lines[request.sequence.id], 0, 0.0
+        while len(plan.missing) > keep:
+            piece = plan.missing[:CHUNK]
+            end = plan.start + len(piece)
+            self._reserve(end)
+            seconds += self.runner.call([RowPlan(plan.row, plan.start, end, piece, [], [], [], [])], self.store)[1]
+            line.tokens += piece
+            plan.start, plan.missing = end, plan.missing[len(piece) :]
+            forwards += 1
+        return forwards, seconds
+
+    @torch.inference_mode()
+    def forward(self, requests: list[Forward]) -> list[Raw]:
+        """Evaluate the requests' new nodes in one batch; long missing text goes first, in chunks, alone."""
+        plans = [self._plan(request) for request in requests]
+        before = [plan.count for plan in plans]
+        alone = len(plans) == 1
+        extra = [
+            self._prefill(request, plan, max(CHUNK - len(plan.nodes), 0) if alone else LONG_PREFIX)
+            for request, plan in zip(requests, plans, strict=True)
+        ]
+        rows = max(plan.count for plan in plans)
+        self._reserve(max(plan.end + rows - plan.count for plan in plans))
+        logits, seconds = self.runner.call(plans, self.store) if rows else (torch.zeros(len(plans), 0, 0), 0.0)
+        offset = min(len(plan.missing) for plan in plans)
+        answers = []
+        for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
+            line, first = self.lines[request.sequence.id], len(plan.missing) - offset
+            line.tokens += plan.missing
+            line.evaluated = len(request.tree)
+            logits_NV = logits[number, first : first + len(plan.nodes)]
+            forwards, prefill_seconds = extra[number]
+            text = request.sequence.tokens
+            context = text if plan.base == len(text) - 1 else [*line.tokens, request.tree.tokens[0]]
+            answers.append(
+                Raw(
+                    logits_NV,
+                    plan.nodes,
+                    context,
+                    before[number],
+                    plan.count,
+                    forwards,
+                    seconds / len(plans),
+                    prefill_seconds,
+                )
+            )
+        return answers
+
+    @torch.inference_mode()
+    def commit(self, requests: list[Commit]) -> None:
+        """Make each path contiguous behind its line (a chain moves nothing) and forget the rest of the tree."""
+        moves = []
+        for request in requests:
+            line = self.lines[request.sequence.id]
+            tree, base = line.tree, len(line.tokens)
+            assert tree is not None, "a commit follows a forward"
+            wrong = [(node, place) for place, node in enumerate(request.path) if node != place]
+            if wrong:
+                moves.append((line.row, [base + node for node, _ in wrong], [base + place for _, place in wrong]))
+            line.tokens += [tree.tokens[node] for node in request.path]
+            line.tree, line.evaluated = None, 0
+        if moves:
+            self.store.move(moves)
+
+    def cut_back(self, sequence: Sequence) -> None:
+        """Cut the line to its longest common prefix with the text, so that its next forward can catch up."""
+        line = self.lines[sequence.id]
+        line.agreed = common_prefix(line.tokens, sequence.tokens[:-1], line.agreed)
+        del line.tokens[line.agreed :]
+        line.tree, line.evaluated = None, 0
+
+
+def common_prefix(first: list[int], second: list[int], known: int) -> int:
+    """Length of the longest common prefix, of which `known` tokens are already known to agree."""
+    end = min(len(first), len(second))
+    while known < end and first[known] == second[known]:
+        known += 1
+    return min(known, end)

@@ -1,0 +1,158 @@
+"""The command line, as a process."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from leapdecode.methods import names
+
+ENVIRONMENT = {**os.environ, "COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
+
+
+def run(*arguments, stdin=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "leapdecode", *arguments], input=stdin, capture_output=True, timeout=300,
+        env={**ENVIRONMENT, **environment}, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def document():
+    done = run("generate", "def fib(n):", "--max-tokens", "24", "-o", "window=4", "--audit", "--json")
+    assert done.returncode == 0
+    return json.loads(done.stdout)
+
+
+def test_json_has_the_published_schema(document):
+    assert list(document) == [
+        "schema", "model", "method", "options", "text", "prompt_token_ids", "token_ids", "finish_reason", "seed",
+        "stats", "steps", "audit",
+    ]  # fmt: skip
+    assert document["schema"] == 1
+    assert document["options"]["window"] == 4
+    stats = document["stats"]
+    assert set(stats) >= {
+        "tokens", "target_forwards", "prefill_forwards", "target_rows", "draft_forwards", "draft_rows",
+        "tokens_per_forward", "accepted_lengths", "prefill_seconds", "decode_seconds", "tokens_per_second",
+    }  # fmt: skip
+    assert stats["tokens"] == len(document["token_ids"]) == sum(stats["accepted_lengths"])
+    assert [len(step["tokens"]) for step in document["steps"]] == stats["accepted_lengths"]
+    assert set(document["steps"][0]) == {"tokens", "sources", "rows"}
+    assert document["audit"]["unexplained"] == 0
+
+
+def test_into_a_pipe_goes_the_bare_text(document):
+    done = run("generate", "def fib(n):", "--max-tokens", "24")
+    assert done.stdout.decode() == document["text"] + "\n"
+    assert "per forward" in done.stderr.decode()
+
+
+def test_stdin_and_sampling_options(document):
+    done = run("generate", "-", "--max-tokens", "24", "--method", "prompt_lookup", "--json", stdin=b"def fib(n):")
+    assert json.loads(done.stdout)["token_ids"] == document["token_ids"]
+    arguments = ["generate", "x", "--temperature", "1", "--top-k", "20", "--top-p", "0.9", "--seed", "4", "--json"]
+    texts = {json.loads(run(*arguments, "--method", name).stdout)["text"] for name in ("autoregressive", "lookahead")}
+    assert len(texts) == 1
+
+
+def test_marks_with_and_without_colour():
+    plain = run("generate", "def fib(n):", "--max-tokens", "40", "--no-color").stdout.decode()
+    assert "\u27e6" in plain
+    assert "\x1b[" not in plain
+    coloured = run("generate", "def fib(n):", "--max-tokens", "40", "--color").stdout.decode()
+    assert "\x1b[" in coloured
+
+
+def test_explain_and_stop():
+    done = run("generate", "def fib(n):", "--max-tokens", "40", "--explain", "--stop", "return")
+    assert "rows" in done.stderr.decode()
+    assert "return" not in done.stdout.decode()
+
+
+def test_methods_lists_every_method():
+    listed = json.loads(run("methods", "--json").stdout)
+    assert [method["name"] for method in listed] == names()
+    for method in listed:
+        assert set(method) == {"name", "lossless", "needs_draft", "paper", "options"}
+        for about in method["options"].values():
+            assert set(about) == {"default", "help"}
+    shown = run("methods").stdout.decode()
+    assert all(name in shown for name in names())
+
+
+def test_demo():
+    done = run("demo", "--max-tokens", "24", "--json")
+    assert done.returncode == 0
+    tasks = json.loads(done.stdout)["tasks"]
+    assert len(tasks) >= 2
+    assert all(method["identical"] for task in tasks for method in task["methods"])
+    shown = run("demo", "--max-tokens", "24").stdout.decode()
+    assert "identical" in shown
+    assert "NO" not in shown
+
+
+def test_doctor():
+    report = json.loads(run("doctor", "--repeats", "1", "--json").stdout)
+    assert report["trees"]
+    assert report["cache_bytes_per_1000_tokens"] == 16 * 2 * 128 * 4 * 1000
+    assert {cost["context"] for cost in report["row_costs"]} == {64, 512}
+    assert sorted({cost["rows"] for cost in report["row_costs"]}) == [1, 2, 4, 8, 16, 32, 64, 128]
+    shown = run("doctor", "--repeats", "1").stdout.decode()
+    assert "MB per 1,000 tokens" in shown
+
+
+BAD = {
+    "unknown method": (["generate", "x", "--method", "lookahed"], 2, "did you mean 'lookahead'"),
+    "unknown option": (["generate", "x", "-o", "windw=3"], 2, "'window'"),
+    "option without a value": (["generate", "x", "-o", "window"], 2, "KEY=VALUE"),
+    "option of a wrong type": (["generate", "x", "-o", "window=many"], 2, "whole number"),
+    "option out of range": (["generate", "x", "-o", "ngram=1"], 2, "at least 2"),
+    "temperature": (["generate", "x", "--temperature", "-1"], 2, "temperature"),
+    "max tokens": (["generate", "x", "--max-tokens", "0"], 2, "max_tokens"),
+    "empty prompt": (["generate", ""], 2, "empty"),
+    "long prompt": (["generate", "word " * 3000], 2, "context"),
+    "unknown model": (["generate", "x", "-m", "nobody/nothing"], 3, "leapdecode demo"),
+    "unknown draft": (["generate", "x", "--draft", "nobody/nothing"], 3, "leapdecode demo"),
+    "device": (["generate", "x", "--device", "warp"], 2, "device"),
+    "pool": (["generate", "x", "--pool", "p.json"], 2, "pool"),
+    "budget": (["generate", "x", "--row-budget", "much"], 2, "row-budget"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_with_the_right_exit_code(case):
+    arguments, code, words = BAD[case]
+    done = run(*arguments)
+    assert done.returncode == code
+    assert done.stdout == b""
+    lines = done.stderr.decode().strip().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    assert words in lines[0]
+
+
+def test_stdin_that_is_no_text():
+    done = run("generate", "-", stdin=b"\xff\xfe\x00")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert "UTF-8" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["demo", "generate", "methods", "doctor"])
+def test_help_has_examples_and_defaults(command):
+    shown = run(command, "--help").stdout.decode()
+    assert "Examples:" in shown
+    assert f"leapdecode {command}" in shown
+
+
+def test_help_names_every_command():
+    shown = run("--help").stdout.decode()
+    assert all(command in shown for command in ("demo", "generate", "methods", "doctor"))
+
+
+def test_model_text_cannot_steer_the_terminal():
+    from leapdecode.cli.show import escape
+
+    assert escape("a\x1b[31mb\x07\r\u202e\n\t") == "a\\x1b[31mb\\x07\\r\\u202e\n\t"

@@ -1,0 +1,82 @@
+"""The house: layers, public names, light imports."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import leapdecode
+
+ROOT = Path(leapdecode.__file__).parent
+LAYERS = [
+    {"errors"},
+    {"core"},
+    {"model", "verify", "pools"},
+    {"methods"},
+    {"executors"},
+    {"llm"},
+    {"tasks", "measure"},
+    {"cli", "hf"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imported(path):
+    """Names of this package's parts that a file imports, at any depth of the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = ["leapdecode.relative"]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        for module in modules:
+            parts = module.split(".")
+            if parts[0] == "leapdecode" and len(parts) > 1:
+                yield parts[1]
+
+
+def files():
+    return [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem in LEVEL]
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_layer_imports_only_from_below(path):
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    for name in set(imported(path)) - {own, "__version__", "LLM", "SamplingParams"}:
+        assert name in LEVEL, f"{path.name} imports leapdecode.{name}, which has no layer"
+        assert LEVEL[name] < LEVEL[own], f"{own} may not import {name}"
+
+
+def test_every_folder_has_a_layer():
+    assert {p.name for p in ROOT.iterdir() if (p / "__init__.py").exists()} <= set(LEVEL)
+
+
+LIGHT = ["import leapdecode", "import leapdecode.methods as m; m.names()", "import leapdecode.cli.app"]
+
+
+@pytest.mark.parametrize("statement", LIGHT)
+def test_light_imports(statement):
+    code = f"{statement}; import sys; print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_public_names():
+    assert leapdecode.__all__ == ["LLM", "Piece", "Result", "SamplingParams", "__version__"]
+    assert all(getattr(leapdecode, name) for name in leapdecode.__all__)
+    with pytest.raises(AttributeError):
+        leapdecode.nothing  # noqa: B018
+
+
+def test_no_function_is_long_and_no_file_is_large():
+    """40 lines and 250 lines are the house's limits; options of a command line may take more."""
+    for path in files():
+        if path.parent.name != "tasks":  # a task is mostly its sentences
+            assert len(path.read_text().splitlines()) <= 250, path
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name != "generate":
+                assert node.end_lineno - node.lineno < 50, (path, node.name)

@@ -1,0 +1,153 @@
+"""The long checks: 200 prompts, 200 requests, memory, hits. `make test-slow`."""
+
+import gc
+
+import psutil
+import pytest
+import torch
+from tiny import CONFIGS, GROUPED, new_model
+from transformers import LlamaConfig
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.core import Sequence
+from leapdecode.executors import Batched
+from leapdecode.measure.audit import audit
+from leapdecode.measure.loops import repeated_share
+from leapdecode.methods import make, names
+from leapdecode.model.runner import Runner
+from leapdecode.tasks import code, math
+
+pytestmark = pytest.mark.slow
+METHODS = [name for name in names() if name != "autoregressive"]
+
+
+def given(count):
+    half = count // 2
+    problems = [problem.prompt for problem in math.problems(math.HELD_OUT, half, seed=3)]
+    sources = [text[: 60 + number * 5] for number, text in enumerate(code.prompts(half, seed=3))]
+    return [text for pair in zip(problems, sources, strict=True) for text in pair]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nothing_unexplained_on_200_prompts(llm, temperature):
+    """The embedded target in float32: identical, or different only at a proven near-tie."""
+    prompts = given(200)
+    sampling = SamplingParams(max_tokens=48, temperature=temperature, seed=11)
+    plain = [llm.generate(prompt, method="autoregressive", sampling=sampling) for prompt in prompts]
+    for method in METHODS:
+        gained = 0
+        for prompt, reference in zip(prompts, plain, strict=True):
+            result = llm.generate(prompt, method=method, sampling=sampling)
+            gained += result.stats.tokens_per_forward > 1 and repeated_share(result.token_ids) <= 0.1
+            if result.token_ids != reference.token_ids:
+                assert audit(llm, result, sampling).unexplained == 0, (method, prompt)
+        assert gained > (3 if temperature else 20), method
+
+
+@pytest.mark.parametrize("method", names())
+def test_200_requests_alone_and_in_mixed_batches(method):
+    exact = LLM("demo", device="cpu", dtype="float64")
+    prompts = given(200)
+    sampling = SamplingParams(max_tokens=16, temperature=0.8, top_p=0.95, seed=2)
+    alone = [exact.generate(prompt, method=method, sampling=sampling).token_ids for prompt in prompts]
+    found = exact.generate(prompts, method=method, sampling=sampling, batch_size=16)
+    assert [result.token_ids for result in found] == alone
+
+
+def test_different_methods_share_a_batch(llm):
+    """Sequences of all methods in one batch, joining and leaving."""
+    runner, prompts = Runner(llm.model.double()), given(40)
+    try:
+        made = [
+            (make(names()[number % len(names())], {}), Sequence(llm.tokenizer(text)["input_ids"], SamplingParams(max_tokens=8 + number % 30)))
+            for number, text in enumerate(prompts)
+        ]  # fmt: skip
+        list(Batched({"target": runner}, 8).run(made))
+        for _, sequence in made:
+            again = Sequence(sequence.tokens[: sequence.prompt_length], sequence.params)
+            list(Batched({"target": runner}, 1).run([(make("autoregressive", {}), again)]))
+            assert again.tokens == sequence.tokens
+    finally:
+        llm.model.float()
+
+
+def peak_memory(work):
+    """Most bytes that tensors held at once while `work` ran, as torch's profiler counts them."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        work()
+    now = peak = 0
+    for event in record.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            peak = max(peak, now)
+    return peak
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3"])
+def test_8000_tokens_prefill_without_a_square_mask(name):
+    config = CONFIGS[name]()
+    config.max_position_embeddings = 9000
+    runner = Runner(new_model(config, torch.float32))
+    ids = [number * 7 % 64 for number in range(8000)]
+    sequence = Sequence(ids, SamplingParams(max_tokens=4), max_length=9000)
+    job = (make("lookahead", {}), sequence)
+    peak = peak_memory(lambda: list(Batched({"target": runner}, 1).run([job], 8200)))
+    cache = runner.layout.bytes_per_token * 8448
+    assert sequence.stats.prefill_forwards == 15
+    assert cache < peak < cache + 200e6
+
+
+def test_500_generations_do_not_grow_the_process(llm):
+    prompts = given(20)
+    process = psutil.Process()
+
+    def rounds(count):
+        for number in range(count):
+            sampling = SamplingParams(max_tokens=12 + number % 9, seed=number, temperature=float(number % 2))
+            llm.generate(prompts[number % 20], method=names()[number % len(names())], sampling=sampling)
+        gc.collect()
+        return process.memory_info().rss
+
+    before = rounds(60)
+    assert rounds(500) - before < 20e6
+
+
+def tokens_per_forward(llm, prompts, method, count=40, **options):
+    """Over outputs that do not loop (at most 10% repeated 4-grams)."""
+    sampling = SamplingParams(max_tokens=128)
+    plain = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=8)
+    kept = [p for p, result in zip(prompts, plain, strict=True) if repeated_share(result.token_ids) <= 0.1]
+    assert len(kept) >= 10
+    found = llm.generate(kept, method=method, sampling=sampling, batch_size=8, **options)
+    forwards = sum(r.stats.target_forwards - r.stats.prefill_forwards for r in found)
+    return sum(r.stats.tokens for r in found) / forwards
+
+
+def test_guesses_hit_on_word_problems(llm):
+    prompts = [problem.prompt for problem in math.problems(math.HELD_OUT, 60)]
+    assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 1.4
+
+
+def test_guesses_hit_on_source(llm):
+    prompts = code.prompts(120)
+    assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 2.2
+    assert tokens_per_forward(llm, prompts, "prompt_lookup") >= 1.3
+
+
+def test_bfloat16_is_explained(llm):
+    half = LLM("demo", device="cpu", dtype="bfloat16")
+    sampling = SamplingParams(max_tokens=32)
+    for prompt in given(20):
+        result = half.generate(prompt, method="lookahead", sampling=sampling)
+        assert audit(half, result, sampling).unexplained == 0
+
+
+def test_a_wide_shape_runs():
+    """Grouped heads, a head size that is no power of two, an odd vocabulary."""
+    config = LlamaConfig(**{**GROUPED, "hidden_size": 96, "num_attention_heads": 6, "vocab_size": 101, "head_dim": 24})
+    runner = Runner(new_model(config))
+    sequence = Sequence([1, 2, 3], SamplingParams(max_tokens=40), max_length=256)
+    list(Batched({"target": runner}, 1).run([(make("lookahead", {}), sequence)]))
+    assert sequence.stats.tokens == 40
