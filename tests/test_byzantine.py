@@ -8,6 +8,7 @@ from tiny import VOCABULARY, decode, prompts, runner, texts
 from leapdecode.core import SamplingParams, Sequence, TokenTree
 from leapdecode.errors import InvalidTree
 from leapdecode.executors import Batched
+from leapdecode.measure.control import Unguessable
 from leapdecode.methods import names
 from leapdecode.methods.base import Method, private_random
 
@@ -70,19 +71,11 @@ def test_impossible_trees_raise_a_typed_error(kind):
         run(kind, SamplingParams(max_tokens=4), 8)
 
 
-def hash_control(ids, logits):
-    """Forces token = hash(context) mod vocabulary: text that cannot be guessed."""
-    scores = logits.new_full(logits.shape, float("-inf"))
-    for row, context in enumerate(ids.tolist()):
-        scores[row, hash((tuple(context), "control")) % logits.shape[1]] = 0.0
-    return scores
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("method", names())
 def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
     sampling = SamplingParams(
-        max_tokens=48, temperature=temperature, ignore_eos=True, logits_processors=(hash_control,)
+        max_tokens=96, temperature=temperature, ignore_eos=True, logits_processors=(Unguessable(),)
     )
     result = llm.generate("def fib(n):\n    return fib(n", method=method, sampling=sampling)
     plain = llm.generate("def fib(n):\n    return fib(n", method="autoregressive", sampling=sampling)

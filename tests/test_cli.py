@@ -9,7 +9,7 @@ import pytest
 
 from leapdecode.methods import names
 
-ENVIRONMENT = {**os.environ, "COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
+ENVIRONMENT = {**os.environ, "COLUMNS": "100", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def run(*arguments, stdin=None, **environment):

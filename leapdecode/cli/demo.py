@@ -28,8 +28,11 @@ def demo(
 
       leapdecode demo --no-color --max-tokens 60
     """
+    import torch
+
     from leapdecode.core import SamplingParams
 
+    torch.set_num_threads(1)  # a model this small gains nothing from more, and waits for busy neighbours
     llm = open_llm("demo", None, "cpu", "auto", "auto", False, False)
     sampling = SamplingParams(max_tokens=max_tokens)
     rows = [_compare(llm, title, prompt, sampling) for title, prompt in _prompts()]

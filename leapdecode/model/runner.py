@@ -16,6 +16,8 @@ from leapdecode.model.masks import RowPlan
 from leapdecode.model.slots import Layout, SlotCache, bucketed
 from leapdecode.model.traits import context_length, mask_form, refuse_by_flag, text_config
 
+SPARE_BYTES = 256 << 20
+
 
 class Runner:
     """An unmodified model, with what the engine must know about it.
@@ -47,8 +49,9 @@ class Runner:
         return SlotCache(self.layout, rows, slots)
 
     def release(self, cache: SlotCache) -> None:
-        """Keep one spare cache for the next run."""
-        self.spare = [cache]
+        """Keep one spare cache for the next run, unless it is large."""
+        size = self.layout.bytes_per_token * cache.rows * cache.slots
+        self.spare = [cache] if size <= SPARE_BYTES else []
 
     def call(self, plans: list[RowPlan], cache: SlotCache) -> tuple[Tensor, float]:
         """One forward over all `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds."""
