@@ -32,7 +32,7 @@ def demo(
 
     from leapdecode.core import SamplingParams
 
-    torch.set_num_threads(1)  # a model this small gains nothing from more, and waits for busy neighbours
+    torch.set_num_threads(min(2, torch.get_num_threads()))  # more threads only wait for each other on so small a model
     llm = open_llm("demo", None, "cpu", "auto", "auto", False, False)
     sampling = SamplingParams(max_tokens=max_tokens)
     rows = [_compare(llm, title, prompt, sampling) for title, prompt in _prompts()]
