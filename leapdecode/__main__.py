@@ -1,6 +1,6 @@
 """`python -m leapdecode`."""
 
-from leapdecode.cli.app import app
+from leapdecode.cli.app import main
 
 if __name__ == "__main__":
-    app(prog_name="leapdecode")
+    main()

@@ -32,6 +32,10 @@ class UnsupportedModel(LeapdecodeError):
     """The model cannot verify token trees; the message says why."""
 
 
+class DamagedModel(UnsupportedModel):
+    """The model's own logits are not finite, so it cannot be decoded at all."""
+
+
 class InvalidTree(LeapdecodeError):
     """A method proposed a tree that cannot be evaluated (token outside the vocabulary, wrong root, too large)."""
 

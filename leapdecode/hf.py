@@ -41,6 +41,8 @@ def decoding(
     `return_dict_in_generate` and left-padded batches work as in transformers; beams, `output_*` flags and prefilled
     caches are refused by name. `stats` holds one `Stats` per row of the last call.
     """
+    if fallback not in (None, "autoregressive"):
+        raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
     return Decoding(make(method, options), draft, streamer, fallback)
 
 
@@ -69,6 +71,11 @@ class Decoding:
     ) -> Any:
         """`model.generate` with this decoding, and with the streamer and the stop strings that it cannot pass on."""
         criteria = StoppingCriteriaList(stopping_criteria or [])
+        config = arguments.get("generation_config")
+        if config is not None and config.stop_strings:
+            stop_strings = stop_strings or config.stop_strings
+            arguments["generation_config"] = copy.deepcopy(config)
+            arguments["generation_config"].stop_strings = None
         if stop_strings:
             if tokenizer is None:
                 raise OptionError("stop_strings need the tokenizer; pass tokenizer=...")

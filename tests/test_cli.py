@@ -118,6 +118,14 @@ BAD = {
     "unknown draft": (["generate", "x", "--draft", "nobody/nothing"], 3, "leapdecode demo"),
     "device": (["generate", "x", "--device", "warp"], 2, "device"),
     "pool": (["generate", "x", "--pool", "p.json"], 2, "pool"),
+    "no number": (["generate", "x", "--temperature", "abc"], 2, "--temperature"),
+    "unknown command": (["genrate"], 2, "generate"),
+    "no prompt": (["generate"], 2, "prompt"),
+    "unknown flag": (["generate", "x", "--nonsense"], 2, "--nonsense"),
+    "a file for a model": (["generate", "x", "-m", "README.md"], 3, "is a file"),
+    "no such folder": (["generate", "x", "-m", "./nothing"], 3, "no folder"),
+    "attention": (["generate", "x", "--attn", "flash"], 2, "sdpa"),
+    "executor": (["generate", "x", "--executor", "batch"], 2, "batched"),
     "budget": (["generate", "x", "--row-budget", "much"], 2, "row-budget"),
 }
 
@@ -132,6 +140,45 @@ def test_bad_input_is_one_line_with_the_right_exit_code(case):
     assert len(lines) == 1, lines
     assert lines[0].startswith("error: ")
     assert words in lines[0]
+
+
+def test_a_full_disk_is_one_line():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "leapdecode", "methods"], stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("error: cannot write")
+
+
+def test_an_ascii_terminal_still_gets_the_text():
+    done = run("generate", "def fib(n):", "--max-tokens", "24", "--no-color", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert b"?" in done.stdout
+
+
+def test_a_draft_that_is_not_used_is_said(tmp_path):
+    done = run("generate", "x", "--draft", "demo", "--max-tokens", "4")
+    assert (done.returncode, done.stderr.decode().count("changes nothing")) == (0, 1)
+
+
+def test_a_refused_model_and_its_fallback(tmp_path):
+    from tiny import REFUSED, new_model
+    from transformers import AutoTokenizer
+
+    from leapdecode.model import embedded
+
+    config = REFUSED["mamba"][0]()
+    config.vocab_size = 2048
+    new_model(config, attention="eager").float().save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(embedded.checked("target")).save_pretrained(tmp_path)
+    refused = run("generate", "def", "-m", str(tmp_path))
+    assert refused.returncode == 2
+    assert len(refused.stderr.decode().strip().splitlines()) == 1
+    assert "recurrent" in refused.stderr.decode()
+    plain = run("generate", "def", "-m", str(tmp_path), "--fallback", "--max-tokens", "5", "--json")
+    assert json.loads(plain.stdout)["method"] == "autoregressive"
 
 
 def test_stdin_that_is_no_text():

@@ -8,7 +8,7 @@ from tiny import CONFIGS, new_model
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.errors import LeapdecodeError, ModelUnavailable, OptionError, PromptError, UnknownName
+from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, OptionError, PromptError, UnknownName
 from leapdecode.methods import names
 from leapdecode.model import embedded
 from leapdecode.tasks import code, math
@@ -126,6 +126,17 @@ BAD = {
     "batch size": (lambda llm: llm.generate("a", batch_size=0), OptionError, "at least 1"),
     "executor": (lambda llm: llm.generate("a", executor="batch"), UnknownName, "batched"),
     "verification": (lambda llm: llm.generate("a", verification="magic"), OptionError, "seeded"),
+    "sampling by name": (lambda llm: llm.generate("a", max_tokens=5), UnknownName, "SamplingParams"),
+    "sampling as a dictionary": (lambda llm: llm.generate("a", sampling={}), OptionError, "SamplingParams"),
+    "no method": (lambda llm: llm.generate("a", method=None), UnknownName, "lookahead"),
+    "chat with a string": (lambda llm: llm.chat("hi"), PromptError, "list of messages"),
+    "broken text": (lambda llm: llm.generate("\udcff"), PromptError, "valid text"),
+    "matches": (
+        lambda llm: llm.generate("a", method="prompt_lookup", min_match=5, max_match=2),
+        OptionError,
+        "max_match",
+    ),
+    "no model": (lambda llm: LLM(None), OptionError, "folder"),
     "stream of many": (lambda llm: llm.stream(["a", "b"]), OptionError, "one prompt"),
 }
 
@@ -158,6 +169,35 @@ def test_an_unknown_model_offline(monkeypatch):
     with pytest.raises(ModelUnavailable, match="leapdecode demo") as caught:
         LLM("nobody/no-such-model")
     assert caught.value.exit_code == 3
+
+
+def test_damaged_weights_are_refused(tmp_path, llm):
+    from safetensors.torch import load_file, save_file
+
+    path = save(tmp_path / "m", llm.draft, llm.tokenizer)
+    weights = tmp_path / "m" / "model.safetensors"
+    state = load_file(weights)
+    state.pop("model.layers.1.mlp.up_proj.weight")
+    save_file(state, weights, metadata={"format": "pt"})
+    with pytest.raises(ModelUnavailable, match=r"up_proj.* random"):
+        LLM(path)
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ModelUnavailable, match="does not hold"):
+        LLM(path)
+
+
+def test_a_model_of_nans_is_refused_even_with_a_fallback():
+    model = new_model(CONFIGS["llama"]())
+    with torch.no_grad():
+        model.lm_head.weight.fill_(float("nan"))
+    with pytest.raises(DamagedModel, match="not finite"):
+        LLM(model, fallback="autoregressive")
+
+
+def test_a_tokenizer_of_another_model_is_told(llm):
+    other = LLM(new_model(CONFIGS["llama"]()), llm.tokenizer)
+    with pytest.raises(PromptError, match="do not belong together"):
+        other.generate("def fib(n):")
 
 
 def test_a_folder_without_a_model(tmp_path):

@@ -1,5 +1,8 @@
 """`leapdecode`: the commands, each in its own file."""
 
+import sys
+from typing import Any
+
 import typer
 
 from leapdecode import __version__
@@ -8,11 +11,12 @@ from leapdecode.cli.doctor import doctor
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
 
+UsageError: Any = typer.BadParameter.__base__  # typer bundles its own click or uses the installed one, by version
+
 app = typer.Typer(
     name="leapdecode",
     help="Decode several tokens per forward pass, without changing one character of the output.",
     epilog="Start with: leapdecode demo",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -36,3 +40,18 @@ def options(
 
 for command in (demo, generate, methods, doctor):
     app.command()(command)
+
+
+def main() -> None:
+    """Run a command; a wrong command line is one line on stderr and exit code 2."""
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
+    try:
+        code = app(prog_name="leapdecode", standalone_mode=False)
+    except UsageError as error:
+        typer.echo(f"error: {' '.join(error.format_message().split())}; see leapdecode --help", err=True)
+        code = 2
+    except typer.Abort:
+        typer.echo("\ninterrupted", err=True)
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

@@ -31,11 +31,14 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
+            typer.echo("\ninterrupted", err=True)
             raise typer.Exit(130) from None
         except BrokenPipeError:
             sys.stderr.close()
             raise typer.Exit(0) from None
+        except OSError as error:
+            typer.echo(f"error: cannot write the output: {error.strerror}", err=True)
+            raise typer.Exit(1) from None
 
     return run
 

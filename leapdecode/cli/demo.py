@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -15,12 +16,13 @@ REPEATS = 3
 @reports_errors
 def demo(
     max_tokens: Annotated[int, typer.Option(min=1, help="most tokens per text")] = 120,
-    color: Annotated[bool | None, typer.Option("--color/--no-color", help="default: on a terminal")] = None,
+    color: Annotated[bool | None, typer.Option("--color/--no-color", help="default: colour on a terminal")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Decode two held-out prompts plainly and by every method, with the embedded pair; no download, no network.
+    """Tour every method on the embedded pair, offline.
 
-    Coloured (or bracketed) tokens were guessed and kept: they cost no forward of their own.
+    Two held-out prompts, decoded plainly and by every method. Coloured tokens were guessed and kept: they cost no
+    forward of their own. Without colour, brackets hold the tokens that came in one forward.
 
     Examples:
 
@@ -32,10 +34,10 @@ def demo(
 
     from leapdecode.core import SamplingParams
 
-    torch.set_num_threads(min(2, torch.get_num_threads()))  # more threads only wait for each other on so small a model
+    torch.set_num_threads(1)  # on so small a model more threads mostly wait, for each other and for busy neighbours
     llm = open_llm("demo", None, "cpu", "auto", "auto", False, False)
     sampling = SamplingParams(max_tokens=max_tokens)
-    rows = [_compare(llm, title, prompt, sampling) for title, prompt in _prompts()]
+    rows = _measure(llm, sampling)
     if json:
         print_json({"schema": 1, "model": "demo", "tasks": [_as_dict(row) for row in rows]})
     else:
@@ -51,7 +53,18 @@ def _prompts() -> list[tuple[str, str]]:
     return [("a word problem", problem.prompt), ("Python source", code.prompts(1, seed=3)[0])]
 
 
-def _compare(llm: Any, title: str, prompt: str, sampling: Any) -> dict[str, Any]:
+def _measure(llm: Any, sampling: Any) -> list[dict[str, Any]]:
+    """Every prompt by every method, with a progress bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console, prompts = Console(stderr=True), _prompts()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("decoding", total=len(prompts) * REPEATS * (len(TOUR) + 1))
+        return [_compare(llm, title, text, sampling, lambda: progress.advance(bar)) for title, text in prompts]
+
+
+def _compare(llm: Any, title: str, prompt: str, sampling: Any, tick: Callable[[], None]) -> dict[str, Any]:
     """Plain decoding and each method of the tour on one prompt, in turn; times are medians over `REPEATS` rounds."""
     from dataclasses import replace
 
@@ -64,6 +77,7 @@ def _compare(llm: Any, title: str, prompt: str, sampling: Any) -> dict[str, Any]
             began = time.perf_counter()
             results[number] = llm.generate(prompt, method=method, sampling=sampling, **options)
             taken[number].append(time.perf_counter() - began)
+            tick()
     return {"title": title, "prompt": prompt, "results": results, "seconds": [statistics.median(t) for t in taken]}
 
 
@@ -105,24 +119,26 @@ def _show(rows: list[dict[str, Any]], color: bool | None) -> None:
         console.print(_table(row))
     console.print(
         Text(
-            "This machine and this small model decide the time; the forwards saved are the method's.\n"
-            "Next: leapdecode generate 'def fib(n):' --explain    leapdecode methods    leapdecode doctor"
-        ),
-        soft_wrap=True,
+            "speed: against plain decoding, on this machine and this small model (medians of a few runs). The forwards "
+            "saved are the method's own.\nNext: leapdecode generate 'def fib(n):' --explain, leapdecode methods, "
+            "leapdecode doctor"
+        )
     )
 
 
 def _table(row: dict[str, Any]) -> Any:
     from rich.table import Column, Table
 
-    table = Table(Column("method", no_wrap=True), "tokens", "forwards", "saved", "per forward", "time", "identical")
+    names = ("tokens", "forwards", "saved", "per forward", "speed", "identical")
+    columns = [Column(name, justify="right", no_wrap=True) for name in names]
+    table = Table(Column("method", no_wrap=True), *columns)
     plain, base = row["results"][0], row["seconds"][0]
     for result, seconds in zip(row["results"], row["seconds"], strict=True):
         stats = result.stats
         saved = 1 - stats.target_forwards / plain.stats.target_forwards
         table.add_row(
             result.method, str(stats.tokens), str(stats.target_forwards), f"{saved:.0%}",
-            f"{stats.tokens_per_forward:.2f}", f"{seconds / base:.2f}x",
+            f"{stats.tokens_per_forward:.2f}", f"{base / seconds:.2f}x",
             "yes" if result.token_ids == plain.token_ids else "NO",
         )  # fmt: skip
     return table

@@ -17,6 +17,8 @@ from leapdecode.cli.common import (
     reports_errors,
 )
 
+CHEAP = 1.5
+
 
 @reports_errors
 def doctor(
@@ -28,8 +30,9 @@ def doctor(
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
 ) -> None:
-    """Versions, device, attention; whether the model can verify token trees; what rows cost here.
+    """Check a model and this machine.
 
+    Versions, device, attention; whether the model can verify token trees; what rows cost here.
     The row-cost curve is the time of one forward against the tokens it evaluates: where it is flat, guesses are
     nearly free.
 
@@ -108,29 +111,32 @@ def _show(report: dict[str, Any]) -> None:
 
     console = Console(highlight=False)
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    context = report["context"] if report["context"] < 1 << 30 else "unlimited"
     lines = [
         ("versions", versions),
         ("device", f"{report['device']} ({report['device_name']}), {report['threads']} threads"),
         ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
-        ("dtype", f"{report['dtype']}, attention {report['attention']}, context {report['context']}"),
+        ("dtype", f"{report['dtype']}, attention {report['attention']}, context {context}"),
     ]
     if report["trees"]:
-        worst = f"{report['probe']['worst']:.1g} (allowed {report['probe']['tolerance']:.1g})"
-        lines.append(("probe", f"token trees: yes; largest error in standard deviations of the logits {worst}"))
+        worst = f"{report['probe']['worst']:.1g} of the logits' spread (allowed {report['probe']['tolerance']:.1g})"
+        lines.append(("probe", f"token trees: yes; differs from plain forwards by {worst}"))
         lines.append(("cache", f"{report['cache_bytes_per_1000_tokens'] / 1e6:.2f} MB per 1,000 tokens"))
     else:
         lines.append(("probe", f"token trees: no: {report['reason']}; it can be decoded plainly with --fallback"))
     for name, value in lines:
-        console.print(Text(f"{name:<9} ", style="bold") + Text(value), soft_wrap=True)
+        console.print(Text(f"{name:<9} ", style="bold") + Text(value))
     if report["row_costs"]:
         console.print(_curve(report["row_costs"]))
+        cheap = max(cost["rows"] for cost in report["row_costs"] if cost["ratio"] <= CHEAP)
+        console.print(Text(f"up to {cheap} rows cost at most {CHEAP}x one row here; guesses within that are cheap"))
 
 
 def _curve(costs: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     contexts = sorted({cost["context"] for cost in costs})
-    table = Table("rows", *[f"{c} cached tokens" for c in contexts], title="time of one forward (against one row)")
+    table = Table("rows", *[f"{c} cached tokens" for c in contexts], title="time of a forward, against one row")
     for rows in sorted({cost["rows"] for cost in costs}):
         cells = []
         for context in contexts:

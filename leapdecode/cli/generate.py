@@ -1,5 +1,6 @@
 """`leapdecode generate`: one prompt, decoded by one method, streamed."""
 
+import io
 import sys
 from typing import Annotated, Any
 
@@ -21,11 +22,12 @@ from leapdecode.cli.common import (
 )
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
+from leapdecode.methods import find, make
 
 
 @reports_errors
 def generate(
-    prompt: Annotated[str, typer.Argument(help="the text to continue; - reads it from stdin")],
+    prompt: Annotated[str, typer.Argument(help="the text to continue; - reads stdin, its last newline included")],
     model: ModelOption = "demo",
     draft: DraftOption = None,
     method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = "lookahead",
@@ -37,11 +39,11 @@ def generate(
     min_p: Annotated[float, typer.Option(help="keep tokens at least this fraction as likely as the best")] = 0.0,
     repetition_penalty: Annotated[float, typer.Option(help="above 1 makes repeating less likely")] = 1.0,
     seed: Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")] = 0,
-    stop: Annotated[list[str] | None, typer.Option(help="end before this string; may be repeated")] = None,
-    verification: Annotated[str, typer.Option(help="seeded: plain decoding's text, token for token")] = "seeded",
+    stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")] = None,
+    verification: Annotated[str, typer.Option(help="seeded: plain decoding's text", hidden=True)] = "seeded",
     executor: Annotated[str | None, typer.Option(help="single or batched")] = None,
-    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", help="most rows per forward")] = None,
-    pool: Annotated[str | None, typer.Option(metavar="FILE", help="a saved pool")] = None,
+    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", hidden=True)] = None,
+    pool: Annotated[str | None, typer.Option(metavar="FILE", hidden=True)] = None,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")
     ] = None,
@@ -54,7 +56,9 @@ def generate(
     trust_remote_code: TrustOption = False,
     fallback: FallbackOption = False,
 ) -> None:
-    """Continue a prompt. The text goes to stdout as it is accepted, a summary to stderr.
+    """Continue a prompt.
+
+    The text goes to stdout as it is accepted, a summary to stderr.
 
     On a terminal, colours show which tokens were guessed and by what; --no-color puts brackets round the tokens that
     came in one forward. Into a pipe goes the bare text.
@@ -63,20 +67,22 @@ def generate(
 
       leapdecode generate "def fib(n):" --max-tokens 64
 
-      leapdecode generate "def fib(n):" --method lookahead -o window=15 -o ngram=5 --audit
+      leapdecode generate "def fib(n):" -o window=15 -o ngram=5 --audit
 
-      cat notes.txt | leapdecode generate - -m path/to/model --method prompt_lookup --json
+      leapdecode generate - --method prompt_lookup --json < notes.txt
     """
     sampling = SamplingParams(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
         repetition_penalty=repetition_penalty, seed=seed, stop=tuple(stop or ()),
     )  # fmt: skip
     options = parse_options(method, option or [])
-    text = _read(prompt)
+    text, budget = _read(prompt), _budget(row_budget)
+    _check_early(text, method, options, executor, (verification, budget, pool))
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback)
-    extras = {"verification": verification, "executor": executor, "row_budget": _budget(row_budget), "pool": pool}
+    if draft is not None and not find(method).needs_draft:
+        typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)
-    result = llm.generate(text, method=method, sampling=sampling, on_step=show, **extras, **options)
+    result = llm.generate(text, method=method, sampling=sampling, executor=executor, on_step=show, **options)
     if audit:
         from leapdecode.measure.audit import audit as compare
 
@@ -84,14 +90,29 @@ def generate(
     if json:
         print_json(result.to_dict())
     else:
-        _summary(result, explain)
+        _summary(result, explain, llm.runner.max_length)
     if result.audit and result.audit["unexplained"]:
         raise typer.Exit(1)
+
+
+def _check_early(text: str, method: str, options: dict[str, Any], executor: str | None, extras: Any) -> None:
+    """Raise what can be known before a model is loaded."""
+    if not text:
+        raise PromptError("the prompt is empty; give at least one character")
+    make(method, options)
+    from leapdecode.executors import find_executor
+    from leapdecode.llm.llm import refuse_unavailable
+
+    refuse_unavailable(*extras)
+    if executor is not None:
+        find_executor(executor)
 
 
 def _read(prompt: str) -> str:
     if prompt != "-":
         return prompt
+    if sys.stdin.isatty():
+        typer.echo("type the prompt; Ctrl-D ends it", err=True)
     text = sys.stdin.buffer.read()
     try:
         return text.decode()
@@ -114,6 +135,8 @@ def _printer(color: bool | None) -> Any:
 
     from leapdecode.cli.show import marked_text
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character still gets the text
     console = Console(force_terminal=True if color else None, no_color=None if color is None else not color)
     bare = color is None and not console.is_terminal
     coloured = color if color is not None else not console.no_color
@@ -128,21 +151,22 @@ def _printer(color: bool | None) -> Any:
     return show
 
 
-def _summary(result: Any, explain: bool) -> None:
+def _summary(result: Any, explain: bool, context: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from leapdecode.cli.show import escape
+    from leapdecode.cli.show import escape, legend
 
     sys.stdout.write("\n")
     sys.stdout.flush()
     console, stats = Console(stderr=True), result.stats
+    full = len(result.prompt_token_ids) + stats.tokens >= context
     if explain:
         told = 0
         for number, step in enumerate(result.steps):
             shown = [escape(piece).replace("\n", "\\n") for piece in result.pieces[told : told + len(step.tokens)]]
             told += len(step.tokens)
-            parts = [f"{piece!r}:{source}" for piece, source in zip(shown, step.sources, strict=True)]
+            parts = [f"'{piece}':{source}" for piece, source in zip(shown, step.sources, strict=True)]
             console.print(
                 Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"), soft_wrap=True
             )
@@ -151,13 +175,14 @@ def _summary(result: Any, explain: bool) -> None:
         Text(
             f"{result.method}: {stats.tokens} tokens in {stats.target_forwards} forwards "
             f"({stats.tokens_per_forward:.2f} per forward, {stats.target_rows} rows), {speed}, "
-            f"ended by {result.finish_reason}"
+            f"ended by {result.finish_reason}{' (the context is full)' if full else ''}"
         ),
         style="dim",
-        soft_wrap=True,
     )
+    if sys.stdout.isatty():
+        console.print(legend({source for step in result.steps for source in step.sources}, not console.no_color))
     if result.audit:
-        console.print(Text(_verdict(result.audit)), soft_wrap=True)
+        console.print(Text(_verdict(result.audit)))
 
 
 def _verdict(audit: dict[str, Any]) -> str:

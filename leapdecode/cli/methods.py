@@ -5,7 +5,9 @@ from leapdecode.cli.common import JsonOption, print_json, reports_errors
 
 @reports_errors
 def methods(json: JsonOption = False) -> None:
-    """List every method: its paper, its options with defaults, whether it needs a draft, whether it is lossless.
+    """List every method and its options.
+
+    With the paper each comes from, whether it needs a draft model and whether it is lossless.
 
     Examples:
 
@@ -21,6 +23,8 @@ def methods(json: JsonOption = False) -> None:
         print_json(described)
         return
     from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     console = Console()
@@ -30,8 +34,10 @@ def methods(json: JsonOption = False) -> None:
             "needs a draft" if method["needs_draft"] else "no draft",
         ]
         console.print(Text(method["name"], style="bold") + Text(f"  ({', '.join(facts)})"))
-        console.print(Text(f"    {method['paper']}", style="dim"), soft_wrap=True)
+        console.print(Padding(Text(method["paper"], style="dim"), (0, 0, 0, 4)))
+        table = Table.grid(padding=(0, 2, 0, 0))
         for name, about in method["options"].items():
             setting = f"{name}={str(about['default']).lower()}"
-            console.print(Text(f"    -o {setting:<22} {about['help']}"), soft_wrap=True)
-    console.print(Text("\nuse one: leapdecode generate 'def fib(n):' --method lookahead -o window=15"), soft_wrap=True)
+            table.add_row("  ", Text(f"-o {setting}", no_wrap=True), Text(about["help"]))
+        console.print(table)
+    console.print(Text("\nuse one: leapdecode generate 'def fib(n):' --method lookahead -o window=15"))

@@ -55,7 +55,10 @@ class SamplingParams:
             raise OptionError("stop holds an empty string or a non-string; give the text to stop at")
         ranges: dict[str, tuple[bool, str]] = {
             "max_tokens": (_whole(self.max_tokens) and self.max_tokens >= 1, "a whole number of at least 1"),
-            "temperature": (_finite(self.temperature) and self.temperature >= 0, "at least 0 (0 is greedy)"),
+            "temperature": (
+                _finite(self.temperature) and self.temperature >= 0,
+                "finite and at least 0 (0 is greedy)",
+            ),
             "top_k": (_whole(self.top_k) and self.top_k >= 0, "a whole number of at least 0 (0 keeps all)"),
             "top_p": (_finite(self.top_p) and 0 < self.top_p <= 1, "above 0 and at most 1"),
             "min_p": (_finite(self.min_p) and 0 <= self.min_p < 1, "at least 0 and below 1"),

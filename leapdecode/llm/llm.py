@@ -1,12 +1,14 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from leapdecode.core import SamplingParams, Sequence
-from leapdecode.errors import OptionError
+from leapdecode.errors import OptionError, PromptError
 from leapdecode.executors import Batched, find_executor
 from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
 from leapdecode.llm.result import Piece
@@ -105,8 +107,8 @@ class LLM:
             A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the first prompt,
             then those of the second, and so on.
         """
-        many, sampling = is_many(prompts), sampling or SamplingParams()
-        self._refuse(verification, row_budget, pool)
+        many, sampling = is_many(prompts), _checked(sampling)
+        refuse_unavailable(verification, row_budget, pool)
         with self.lock:
             runs = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
             for number, pieces in self._steps(runs, self._executor(executor, batch_size, len(runs))):
@@ -117,6 +119,8 @@ class LLM:
 
     def chat(self, messages: list[Message], **arguments: Any) -> Any:
         """`generate` on chat messages (`[{"role": "user", "content": "..."}]`)."""
+        if isinstance(messages, str) or not messages or not all(isinstance(one, Mapping) for one in messages):
+            raise PromptError('chat takes a list of messages: [{"role": "user", "content": "..."}]')
         return self.generate(list(messages), **arguments)
 
     def stream(
@@ -128,7 +132,7 @@ class LLM:
         """
         if is_many(prompt):
             raise OptionError("stream takes one prompt; use generate for a list of them")
-        sampling = sampling or SamplingParams()
+        sampling = _checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
         with self.lock:
@@ -175,14 +179,6 @@ class LLM:
                 runs.append(Run(chosen, sequence, self.tokenizer))
         return runs
 
-    def _refuse(self, verification: str, row_budget: int | str | None, pool: Any) -> None:
-        if verification != "seeded":
-            raise OptionError(f"verification={verification!r} is not available in this version; use 'seeded'")
-        if row_budget is not None:
-            raise OptionError("row_budget is not available in this version; set the method's own sizes instead")
-        if pool is not None:
-            raise OptionError("no method of this version takes a shared pool; leave pool out")
-
     def _executor(self, name: str | None, batch_size: int | None, count: int) -> Batched:
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
@@ -192,9 +188,27 @@ class LLM:
         return find_executor(name)(models, batch_size=size)  # type: ignore[arg-type]
 
 
+def refuse_unavailable(verification: str, row_budget: int | str | None, pool: Any) -> None:
+    """Raise `OptionError` for arguments that this version knows but cannot honour."""
+    if verification != "seeded":
+        raise OptionError(f"verification={verification!r} is not available in this version; use 'seeded'")
+    if row_budget is not None:
+        raise OptionError("row_budget is not available in this version; set the method's own sizes instead")
+    if pool is not None:
+        raise OptionError("no method of this version takes a shared pool; leave pool out")
+
+
+def _checked(sampling: SamplingParams | None) -> SamplingParams:
+    if sampling is not None and not isinstance(sampling, SamplingParams):
+        raise OptionError(f"sampling takes SamplingParams(...), not {type(sampling).__name__}")
+    return sampling or SamplingParams()
+
+
 def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
     """Model and tokenizer of one role, loaded when given by name."""
-    if not isinstance(model, str | Path):
+    if not isinstance(model, str | Path | torch.nn.Module):
+        raise OptionError(f"{role}: give a name, a folder or a loaded model, not {type(model).__name__}")
+    if isinstance(model, torch.nn.Module):
         return model.eval(), tokenizer
     folder = resolve(str(model), role)
     device, dtype, attention, trust = options

@@ -19,7 +19,7 @@ def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
     if isinstance(prompt, str):
         if not prompt:
             raise PromptError("the prompt is empty; give at least one character")
-        ids = list(_needed(tokenizer)(prompt)["input_ids"])
+        ids = _encode_text(prompt, _needed(tokenizer), vocabulary)
     elif isinstance(prompt, list | tuple) and prompt and isinstance(prompt[0], Mapping):
         ids = _encode_chat(list(prompt), _needed(tokenizer))
     elif isinstance(prompt, list | tuple):
@@ -31,6 +31,22 @@ def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
         raise PromptError(f"a prompt is a string, a list of token ids or of chat messages, not {type(prompt).__name__}")
     if not ids:
         raise PromptError("the prompt is empty; give at least one token")
+    return ids
+
+
+def _encode_text(prompt: str, tokenizer: Any, vocabulary: int) -> list[int]:
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError(f"the prompt is not valid text ({error.reason} at character {error.start})") from error
+    ids = list(tokenizer(prompt)["input_ids"])
+    if not ids:
+        raise PromptError("the tokenizer makes no tokens of this prompt; was a tokenizer saved with the model?")
+    if max(ids) >= vocabulary:
+        raise PromptError(
+            f"the tokenizer gives id {max(ids)}, but the model's vocabulary has {vocabulary} tokens: "
+            "they do not belong together"
+        )
     return ids
 
 

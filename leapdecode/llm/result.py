@@ -32,16 +32,16 @@ class Result:
     """
 
     text: str
-    token_ids: list[int]
-    prompt_token_ids: list[int]
+    token_ids: list[int] = field(repr=False)
+    prompt_token_ids: list[int] = field(repr=False)
     finish_reason: str
-    stats: Stats
-    steps: list[Step]
+    stats: Stats = field(repr=False)
+    steps: list[Step] = field(repr=False)
     model: str
     method: str
     options: dict[str, Any]
     seed: int
-    pieces: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list, repr=False)
     audit: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:

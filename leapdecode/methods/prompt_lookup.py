@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from leapdecode.core import Sequence, TokenTree
+from leapdecode.errors import OptionError
 from leapdecode.methods.base import Method, option
 from leapdecode.pools.occurrences import Occurrences
 
@@ -15,6 +16,11 @@ class PromptLookup(Method):
     num_tokens: int = option(10, "guesses below the root", low=1)
     max_match: int = option(3, "longest ending to look for", low=1)
     min_match: int = option(1, "shortest ending that counts", low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_match > self.max_match:
+            raise OptionError(f"prompt_lookup: min_match={self.min_match} is above max_match={self.max_match}")
 
     def begin(self, sequence: Sequence) -> None:
         self.occurrences = Occurrences(self.max_match)

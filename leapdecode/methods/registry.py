@@ -7,8 +7,11 @@ import pkgutil
 from typing import Any
 
 import leapdecode.methods
+from leapdecode.core import SamplingParams
 from leapdecode.errors import UnknownName, with_suggestions
 from leapdecode.methods.base import Method
+
+SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)} - {"seed"}
 
 
 @functools.cache
@@ -28,8 +31,8 @@ def names() -> list[str]:
 
 def find(name: str) -> type[Method]:
     """The method called `name`; raises `UnknownName` with suggestions."""
-    if name not in _methods():
-        raise UnknownName(with_suggestions(f"unknown method {name!r}", name, _methods()))
+    if not isinstance(name, str) or name not in _methods():
+        raise UnknownName(with_suggestions(f"unknown method {name!r}", str(name), _methods()))
     return _methods()[name]
 
 
@@ -38,6 +41,8 @@ def make(name: str, options: dict[str, Any]) -> Method:
     method = find(name)
     known = {field.name: field for field in method.options()}
     for key in options:
+        if key in SAMPLING:
+            raise UnknownName(f"{key} is no option of a method; pass sampling=SamplingParams({key}=...)")
         if key not in known:
             raise UnknownName(with_suggestions(f"{name} has no option {key!r}", key, known))
     return method(**options)
@@ -45,7 +50,7 @@ def make(name: str, options: dict[str, Any]) -> Method:
 
 def describe(method: type[Method]) -> dict[str, Any]:
     """A method as `leapdecode methods --json` shows it."""
-    shown = {f.name: {"default": f.default, "help": f.metadata["help"]} for f in method.options()}
+    shown = {f.name: {"default": f.default, "help": _help(f)} for f in method.options()}
     return {
         "name": method.name,
         "lossless": method.lossless,
@@ -53,6 +58,11 @@ def describe(method: type[Method]) -> dict[str, Any]:
         "paper": method.paper,
         "options": shown,
     }
+
+
+def _help(field: dataclasses.Field[Any]) -> str:
+    choices = ", ".join(field.metadata["choices"])
+    return f"{field.metadata['help']} ({choices})" if choices else str(field.metadata["help"])
 
 
 def fresh(method: Method) -> Method:

@@ -11,14 +11,16 @@ from typing import Any
 
 import huggingface_hub
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from leapdecode.errors import LeapdecodeError, ModelUnavailable, OptionError, UnsupportedModel
+from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, OptionError, UnsupportedModel
 from leapdecode.model import embedded
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
 
+ATTENTION = ("auto", "sdpa", "eager")
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -30,9 +32,7 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise OptionError(
-            f"device {name!r} is not available here ({str(error).splitlines()[0]}); use auto or cpu"
-        ) from error
+        raise OptionError(f"device {name!r} is not available here; use auto or cpu") from error
     return device
 
 
@@ -71,12 +71,14 @@ def _offline() -> bool:
     return False
 
 
-def _unavailable(name: str, error: Exception) -> LeapdecodeError:
-    if Path(name).exists():
+def _unavailable(name: str, error: Exception, what: str = "causal model with safetensors weights") -> LeapdecodeError:
+    if Path(name).is_file():
+        return ModelUnavailable(f"{name!r} is a file; give the folder that a model was saved to")
+    if name and Path(name).exists():
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        return ModelUnavailable(
-            f"the folder {name!r} does not hold a loadable causal model with safetensors weights: {first}"
-        )
+        return ModelUnavailable(f"the folder {name!r} does not hold a loadable {what}: {first}")
+    if not name or name.startswith((".", "/", "~")):
+        return ModelUnavailable(f"there is no folder {name!r}; give one with a saved model, or try `leapdecode demo`")
     return ModelUnavailable(
         f"model {name!r} is not a local folder and cannot be fetched here; "
         "give a folder with a saved model, or try `leapdecode demo`, which needs no download"
@@ -95,26 +97,38 @@ def load_model(
     Raises `ModelUnavailable` when there is no such model here, `OptionError` for a bad device or dtype.
     """
     place, wanted = pick_device(device), pick_dtype(dtype)
+    if attn_implementation not in ATTENTION:
+        raise OptionError(f"attention {attn_implementation!r} takes no tree masks; choose from {', '.join(ATTENTION)}")
+    if not name:
+        raise _unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
     for backend in backends:
         try:
             with quiet():
-                model = AutoModelForCausalLM.from_pretrained(
+                model, found = AutoModelForCausalLM.from_pretrained(
                     name,
                     dtype=wanted,
                     attn_implementation=backend,
                     trust_remote_code=trust_remote_code,
                     use_safetensors=True,
                     local_files_only=Path(name).exists() or _offline(),
+                    output_loading_info=True,
                 )
             break
-        except (OSError, KeyError) as error:
+        except (OSError, KeyError, SafetensorError) as error:
             raise _unavailable(name, error) from error
         except (ValueError, ImportError) as error:
             if "Unrecognized model" in str(error):
                 raise _unavailable(name, error) from error
+            if "Unrecognized configuration class" in str(error):
+                raise UnsupportedModel(f"{name!r} is no decoder-only causal model that transformers knows") from error
             if backend == backends[-1] or ("sdpa" not in str(error) and "scaled_dot_product" not in str(error)):
                 raise UnsupportedModel(f"{name}: {(str(error).splitlines() or ['?'])[0][:300]}") from error
+    absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
+    if absent:
+        raise ModelUnavailable(
+            f"{name!r} lacks {len(absent)} of the model's weights ({absent[0]}, ...); they would be random"
+        )
     if wanted == "auto" and place.type == "cpu" and model.dtype == torch.float16:
         model = model.float()
     return model.to(place).eval()
@@ -127,8 +141,8 @@ def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
             return AutoTokenizer.from_pretrained(
                 name, trust_remote_code=trust_remote_code, local_files_only=Path(name).exists() or _offline()
             )
-    except (OSError, ValueError, KeyError) as error:
-        raise _unavailable(name, error) from error
+    except Exception as error:  # a damaged tokenizer file raises the tokenizers library's bare Exception
+        raise _unavailable(name, error, "tokenizer") from error
 
 
 def resolve(name: str, role: str) -> str:
@@ -143,6 +157,8 @@ def prepare(model: Any, fallback: str | None = None) -> Runner | PlainRunner:
     try:
         runner = Runner(model)
         probe(runner)
+    except DamagedModel:
+        raise
     except UnsupportedModel as error:
         if fallback is None:
             reason = str(error)

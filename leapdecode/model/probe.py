@@ -3,13 +3,14 @@
 Flags are not enough: several architectures accept a tree mask and silently compute something else.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.errors import UnsupportedModel
+from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.runner import Runner
 
 TEXT = 24  # tokens of the longer probe text; a second one is half as long
@@ -92,6 +93,8 @@ def probe(runner: Runner) -> ProbeReport:
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         lines = str(error).splitlines() or [type(error).__name__]
         raise UnsupportedModel(f"a tree's forward fails ({lines[0][:160]})") from error
+    if not math.isfinite(sum(found)):
+        raise DamagedModel(f"{type(runner.model).__name__} gives logits that are not finite; its weights are damaged")
     half = runner.dtype not in TOLERANCE
     # in half precision a mixture of experts may route one node otherwise; a wrong mask is wrong at most nodes
     worst = float(torch.tensor(found).median()) if half else max(found)
