@@ -154,6 +154,7 @@ def test_rows_stay_adjoining_when_a_sequence_leaves():
     for one in (second, third):
         one.tokens.append(11)
     raws = lines.forward([Forward("target", one, TokenTree(11)) for one in (second, third)])
+    assert lines.store.selected == slice(0, 2), "the model sees a view of the cache, not a copy"
     for one, raw in zip((second, third), raws, strict=True):
         assert raw.rows == 1
         torch.testing.assert_close(raw.logits_NV[0], plain("llama", one.tokens)[-1], atol=1e-9, rtol=0)

@@ -71,12 +71,9 @@ def test_the_same_counter_gives_the_same_noise():
 def choose_many(logits, params, draws=20000):
     chooser = Chooser(params, 0, 0)
     counts = torch.zeros(logits.shape[-1])
-    for position in range(draws):
-        token = chooser(logits, [0] * 1, TokenTree(0), [0]) if position < 0 else None
-        tree = TokenTree(0)
-        chooser.stream = position
-        token = chooser(logits, [0], tree, [0])
-        counts[int(token)] += 1
+    for number in range(draws):
+        chooser.stream = number
+        counts[int(chooser(logits, [0], TokenTree(0), [0]))] += 1
     return counts / draws
 
 

@@ -129,7 +129,12 @@ class SlotLines:
 
     @torch.inference_mode()
     def forward(self, requests: list[Forward]) -> list[Raw]:
-        """Evaluate the requests' new nodes in one batch; long missing text goes first, in chunks, alone."""
+        """Evaluate the requests' new nodes in one batch; long missing text goes first, in chunks, alone.
+
+        The batch is in the order of cache rows, whatever the requests' order: rows in use adjoin, so the model sees
+        views of the cache instead of copies.
+        """
+        requests, asked = sorted(requests, key=self._row), requests
         plans = [self._plan(request) for request in requests]
         before = [plan.count for plan in plans]
         alone = len(plans) == 1
@@ -141,7 +146,7 @@ class SlotLines:
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
         logits, seconds = self.runner.call(plans, self.store) if rows else (torch.zeros(len(plans), 0, 0), 0.0)
         offset = min(len(plan.missing) for plan in plans)
-        answers = []
+        answers = dict[int, Raw]()
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
             line, first = self.lines[request.sequence.id], len(plan.missing) - offset
             line.tokens += plan.missing
@@ -150,19 +155,14 @@ class SlotLines:
             forwards, prefill_seconds = extra[number]
             text = request.sequence.tokens
             context = text if plan.base == len(text) - 1 else [*line.tokens, request.tree.tokens[0]]
-            answers.append(
-                Raw(
-                    logits_NV,
-                    plan.nodes,
-                    context,
-                    before[number],
-                    plan.count,
-                    forwards,
-                    seconds / len(plans),
-                    prefill_seconds,
-                )
+            share = seconds / len(plans)
+            answers[request.sequence.id] = Raw(
+                logits_NV, plan.nodes, context, before[number], plan.count, forwards, share, prefill_seconds
             )
-        return answers
+        return [answers[request.sequence.id] for request in asked]
+
+    def _row(self, request: Forward) -> int:
+        return self.lines[request.sequence.id].row
 
     @torch.inference_mode()
     def commit(self, requests: list[Commit]) -> None:
