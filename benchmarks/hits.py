@@ -15,7 +15,7 @@ import transformers
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.measure.loops import LOOPING, repeated_share
-from leapdecode.tasks import code, math
+from leapdecode.tasks.registry import find
 
 VARIANTS = [
     ("jacobi", {}),
@@ -56,13 +56,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     llm, sampling = LLM("demo", device="cpu"), SamplingParams(max_tokens=arguments.max_tokens)
-    problems = [problem.prompt for problem in math.problems(math.HELD_OUT, arguments.prompts)]
+    problems = find("math").prompts(arguments.prompts)
     report = {
         "model": "demo (3.3M parameters, float32): its own text on generated word problems and held-out source",
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         "argv": sys.argv[1:],
         "word_problems": measure(llm, problems, sampling),
-        "source": measure(llm, code.prompts(arguments.prompts), sampling),
+        "source": measure(llm, find("code").prompts(arguments.prompts, "source"), sampling),
     }
     print(json.dumps(report, indent=2))
     if arguments.output:

@@ -18,12 +18,13 @@ import torch
 import transformers
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.tasks import code, math
+from leapdecode.tasks.registry import find
 
 
 def prompts(count: int) -> list[str]:
-    problems = [problem.prompt for problem in math.problems(math.HELD_OUT, count, seed=1)]
-    return [text for pair in zip(problems, code.prompts(count, seed=1), strict=True) for text in pair][:count]
+    problems = find("math").prompts(count, seed=1)
+    sources = find("code").prompts(count, "source", seed=1)
+    return [text for pair in zip(problems, sources, strict=True) for text in pair][:count]
 
 
 def against_transformers(llm: LLM, texts: list[str], sampling: SamplingParams) -> list[float]:

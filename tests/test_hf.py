@@ -15,10 +15,10 @@ from transformers import (
 
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.hf import decoding
-from leapdecode.tasks import code, math
+from leapdecode.tasks.registry import find
 
 METHODS = ["autoregressive", "jacobi", "prompt_lookup", "lookahead"]
-PROMPT = math.problems(math.HELD_OUT, 1)[0].prompt
+PROMPT = find("math").prompts(1)[0]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def encoded(llm, *texts):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_greedy_equals_transformers_on_a_padded_batch(exact, method):
-    inputs = encoded(exact, PROMPT, code.prompts(1)[0][:200], "def f(")
+    inputs = encoded(exact, PROMPT, find("code").prompts(1, "source")[0][:200], "def f(")
     theirs = exact.model.generate(**inputs, max_new_tokens=40)
     chosen = decoding(method)
     ours = exact.model.generate(**inputs, max_new_tokens=40, custom_generate=chosen)

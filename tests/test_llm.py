@@ -11,14 +11,14 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, OptionError, PromptError, UnknownName
 from leapdecode.methods import names
 from leapdecode.model import embedded
-from leapdecode.tasks import code, math
+from leapdecode.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=24)
 
 
 def mixed(count):
-    problems = [problem.prompt for problem in math.problems(math.HELD_OUT, count)]
-    sources = [text[: 40 + 9 * number] for number, text in enumerate(code.prompts(count))]
+    problems = find("math").prompts(count)
+    sources = [text[: 40 + 9 * number] for number, text in enumerate(find("code").prompts(count, "source"))]
     return [text for pair in zip(problems, sources, strict=True) for text in pair][:count]
 
 
@@ -67,7 +67,7 @@ def test_no_prompts_no_results(llm):
 
 
 def test_end_tokens_and_ignore_eos(llm):
-    prompt = math.problems(math.TRAIN, 1)[0].prompt
+    prompt = find("math").prompts(1, split="train")[0]
     ended = llm.generate(prompt, sampling=SamplingParams(max_tokens=120))
     assert ended.finish_reason == "stop"
     assert ended.token_ids[-1] == llm.tokenizer.eos_token_id

@@ -15,7 +15,7 @@ from leapdecode.measure.audit import audit
 from leapdecode.measure.loops import repeated_share
 from leapdecode.methods import make, names
 from leapdecode.model.runner import Runner
-from leapdecode.tasks import code, math
+from leapdecode.tasks.registry import find
 
 pytestmark = pytest.mark.slow
 METHODS = [name for name in names() if name != "autoregressive"]
@@ -23,8 +23,8 @@ METHODS = [name for name in names() if name != "autoregressive"]
 
 def given(count):
     half = count // 2
-    problems = [problem.prompt for problem in math.problems(math.HELD_OUT, half, seed=3)]
-    sources = [text[: 60 + number * 5] for number, text in enumerate(code.prompts(half, seed=3))]
+    problems = find("math").prompts(half, seed=3)
+    sources = [text[: 60 + number * 5] for number, text in enumerate(find("code").prompts(half, "source", seed=3))]
     return [text for pair in zip(problems, sources, strict=True) for text in pair]
 
 
@@ -126,12 +126,12 @@ def tokens_per_forward(llm, prompts, method, count=40, **options):
 
 
 def test_guesses_hit_on_word_problems(llm):
-    prompts = [problem.prompt for problem in math.problems(math.HELD_OUT, 60)]
+    prompts = find("math").prompts(60)
     assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 1.4
 
 
 def test_guesses_hit_on_source(llm):
-    prompts = code.prompts(120)
+    prompts = find("code").prompts(120, "source")
     assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 2.2
     assert tokens_per_forward(llm, prompts, "prompt_lookup") >= 1.3
 

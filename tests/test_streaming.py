@@ -8,9 +8,9 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.detokenize import TextStream
 from leapdecode.methods import names
-from leapdecode.tasks import code, math
+from leapdecode.tasks.registry import find
 
-PROMPTS = [math.problems(math.HELD_OUT, 1)[0].prompt, code.prompts(1)[0]]
+PROMPTS = [find("math").prompts(1)[0], find("code").prompts(1, "source")[0]]
 METHODS = [name for name in names() if name in ("autoregressive", "jacobi", "prompt_lookup", "lookahead")]
 
 

@@ -1,125 +1,64 @@
 """Train the embedded pair: a deep, narrow target and a two-layer draft that share one byte-level BPE tokenizer.
 
-    python tools/train_demo_pair.py                      # both models, resumes where it stopped
+    python tools/train_demo_pair.py                      # tokenizer, target, draft; resumes where it stopped
     python tools/train_demo_pair.py --only draft --minutes 5
     python tools/train_demo_pair.py --export leapdecode/data/demo
 
-Text: generated word problems (training skeletons only) and the running Python's standard library (training
-files only). Checkpoints are safetensors files under --work; --export writes fp16 weights, the tokenizer and
-SHA256SUMS, the form that `leapdecode` loads.
+`demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up,
+stays, and falls linearly over the last quarter. Checkpoints are safetensors files under --work; --export writes fp16
+weights, the tokenizer and SHA256SUMS, the form that `leapdecode` loads.
 """
 
 import argparse
 import hashlib
 import json
-import math
-import random
 import sys
 import time
 from pathlib import Path
 
 import torch
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeRemainingColumn
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from leapdecode.tasks import code
-from leapdecode.tasks import math as word_problems
+from demo_corpus import Corpus, task_kinds, texts
 
-VOCABULARY, CONTEXT, BLOCK, BATCH = 2048, 2048, 256, 24
+VOCABULARY, CONTEXT = 2048, 2048
 SHAPES = {
-    "target": {"num_hidden_layers": 16, "hidden_size": 128, "intermediate_size": 320, "num_attention_heads": 4},
-    "draft": {"num_hidden_layers": 2, "hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 3},
+    "target": {"num_hidden_layers": 24, "hidden_size": 128, "intermediate_size": 320, "num_attention_heads": 4},
+    "draft": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 2},
 }
-STEPS = {"target": 1700, "draft": 3000}
+STEPS = {"target": 3800, "draft": 3000}
+RATE, WARM, FALL = 3e-3, 100, 0.25
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
-    "{% for message in messages %}{% if message['role'] == 'assistant' %} {{ message['content'] }}\n"
+    "{% for message in messages %}{% if message['role'] == 'assistant' %} {{ message['content'] }}\n\n"
     "{% else %}Question: {{ message['content'] }}\nAnswer:{% endif %}{% endfor %}"
 )
 
 
-def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
+def train_tokenizer() -> PreTrainedTokenizerFast:
     """A byte-level BPE of `VOCABULARY` entries in which every digit is a token of its own."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[END], initial_alphabet=alphabet)
-    tokenizer.train_from_iterator(texts, trainer)
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=[END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    found = [text for group in texts().values() for text in group]
+    for task, kind in task_kinds():
+        examples = task.examples("train", 1500, kind)
+        found += [task.header(kind), *(example.body + example.completion for example in examples)]
+    tokenizer.train_from_iterator(found, trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=END, model_max_length=CONTEXT)
     fast.chat_template = CHAT_TEMPLATE
     return fast
-
-
-def source_files() -> list[str]:
-    return [path.read_text(encoding="utf-8", errors="ignore") for path in code.library_files(held_out=False)]
-
-
-class Corpus:
-    """Blocks of `BLOCK` + 1 tokens, half word problems packed whole, half passages of source."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, device: str) -> None:
-        self.tokenizer, self.device = tokenizer, device
-        ids: list[int] = []
-        for text in source_files():
-            ids += [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
-        self.source = torch.tensor(ids)
-        print(f"source: {len(ids):,} tokens", file=sys.stderr)
-
-    def word_problems(self, seed: int) -> list[int]:
-        ids: list[int] = []
-        for number in range(10):
-            (problem,) = word_problems.problems(word_problems.TRAIN, 1, seed=seed * 10 + number)
-            ids += [*self.tokenizer(problem.prompt + problem.completion)["input_ids"], self.tokenizer.eos_token_id]
-            if len(ids) > BLOCK:
-                break
-        return ids[: BLOCK + 1]
-
-    def batch(self, step: int) -> torch.Tensor:
-        """[BATCH, BLOCK + 1] token ids; the same for the same step, so a resumed run sees the same text."""
-        rng = random.Random(f"batch/{step}")
-        rows = [torch.tensor(self.word_problems(step * BATCH + row)) for row in range(BATCH // 2)]
-        for _ in range(BATCH - len(rows)):
-            start = rng.randrange(len(self.source) - BLOCK - 1)
-            rows.append(self.source[start : start + BLOCK + 1])
-        return torch.stack(rows).to(self.device)
-
-
-def learning_rate(step: int, steps: int, peak: float = 3e-3) -> float:
-    warm = min(1.0, (step + 1) / 100)
-    return peak * warm * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
-
-
-def save_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: torch.optim.AdamW, step: int) -> None:
-    """Weights and both moments as safetensors, written beside the old file and moved over it."""
-    state = {f"model.{name}": value.detach().contiguous() for name, value in model.named_parameters()}
-    for name, parameter in model.named_parameters():
-        for moment in ("exp_avg", "exp_avg_sq"):
-            state[f"{moment}.{name}"] = optimizer.state[parameter][moment].contiguous()
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(state, folder / "next.safetensors", metadata={"step": str(step)})
-    (folder / "next.safetensors").replace(folder / "checkpoint.safetensors")
-    (folder / "step.json").write_text(json.dumps({"step": step}))
-
-
-def load_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: torch.optim.AdamW) -> int:
-    if not (folder / "checkpoint.safetensors").exists():
-        return 0
-    state = load_file(folder / "checkpoint.safetensors")
-    step = json.loads((folder / "step.json").read_text())["step"]
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(state[f"model.{name}"])
-            optimizer.state[parameter] = {
-                "step": torch.tensor(float(step)),
-                "exp_avg": state[f"exp_avg.{name}"].to(parameter.device),
-                "exp_avg_sq": state[f"exp_avg_sq.{name}"].to(parameter.device),
-            }
-    return int(step)
 
 
 def new_model(role: str, end: int) -> LlamaForCausalLM:
@@ -137,42 +76,129 @@ def new_model(role: str, end: int) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
-def train(role: str, corpus: Corpus, folder: Path, steps: int, minutes: float) -> LlamaForCausalLM:
+class Optimizer:
+    """Muon for the layers' matrices, AdamW for embeddings and norms; one learning rate for both."""
+
+    def __init__(self, model: LlamaForCausalLM) -> None:
+        self.names = dict(model.named_parameters())
+        inner = {name: p for name, p in self.names.items() if p.ndim == 2 and ".layers." in name}
+        outer = [p for name, p in self.names.items() if name not in inner]
+        self.parts: list[torch.optim.Optimizer] = [
+            torch.optim.Muon(list(inner.values()), lr=0.0, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(outer, lr=0.0, betas=(0.9, 0.95), weight_decay=0.0),
+        ]
+
+    def step(self, rate: float) -> None:
+        for part in self.parts:
+            for group in part.param_groups:
+                group["lr"] = rate
+            part.step()
+            part.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Every tensor of the state as "key.parameter name"."""
+        found = {}
+        for name, parameter in self.names.items():
+            for part in self.parts:
+                for key, value in part.state.get(parameter, {}).items():
+                    found[f"{key}.{name}"] = value.detach().contiguous()
+        return found
+
+    def load(self, state: dict[str, torch.Tensor]) -> None:
+        for part in self.parts:
+            for group in part.param_groups:
+                for parameter in group["params"]:
+                    name = next(name for name, p in self.names.items() if p is parameter)
+                    part.state[parameter] = {
+                        key.removesuffix(f".{name}"): value.to(parameter.device) if value.ndim else value
+                        for key, value in state.items()
+                        if key.endswith(f".{name}") and not key.startswith("model.")
+                    }
+
+
+def learning_rate(step: int, steps: int) -> float:
+    return RATE * min(1.0, (step + 1) / WARM, (steps - step) / (FALL * steps))
+
+
+def save_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: Optimizer, step: int) -> None:
+    """Weights and optimizer state in one file, written beside the old one and moved over it."""
+    state = {f"model.{name}": value.detach().contiguous() for name, value in model.named_parameters()}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(state | optimizer.state(), folder / "next.safetensors", metadata={"step": str(step)})
+    (folder / "next.safetensors").replace(folder / "checkpoint.safetensors")
+
+
+def load_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: Optimizer) -> int:
+    """Fill model and optimizer from the folder's checkpoint; its step, 0 where there is none."""
+    path = folder / "checkpoint.safetensors"
+    if not path.exists():
+        return 0
+    state = load_file(path)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(state[f"model.{name}"])
+    optimizer.load(state)
+    return step_of(path)
+
+
+def step_of(checkpoint: Path) -> int:
+    with safe_open(checkpoint, "pt") as file:
+        return int(file.metadata()["step"])
+
+
+def loss_of(model: LlamaForCausalLM, batch: tuple[torch.Tensor, ...], device: str) -> torch.Tensor:
+    """Weighted mean cross-entropy; logits are made only where the weight is not zero."""
+    ids, targets, weights = batch
+    with torch.autocast(device, dtype=torch.bfloat16):
+        hidden = model.model(input_ids=ids).last_hidden_state
+        counted = weights > 0
+        logits = model.lm_head(hidden[counted])
+    losses = torch.nn.functional.cross_entropy(logits.float(), targets[counted], reduction="none")
+    return (losses * weights[counted]).sum() / weights.sum()
+
+
+def train(role: str, corpus: Corpus, folder: Path, steps: int, minutes: float) -> None:
     """Train one model for `steps` steps, or until `minutes` have passed; resumes from its checkpoint."""
-    model = new_model(role, corpus.tokenizer.eos_token_id).to(corpus.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, betas=(0.9, 0.95), weight_decay=0.1)
+    model = new_model(role, corpus.end).to(corpus.device)
+    optimizer = Optimizer(model)
     step, began = load_checkpoint(folder, model, optimizer), time.monotonic()
-    while step < steps and time.monotonic() - began < minutes * 60:
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, steps)
-        ids = corpus.batch(step)
-        with torch.autocast(corpus.device, dtype=torch.bfloat16):
-            logits = model(input_ids=ids[:, :-1]).logits
-        loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        step += 1
-        if step % 25 == 0:
-            print(
-                f"{role} {step}/{steps} loss {loss.item():.3f} {time.monotonic() - began:.0f}s",
-                file=sys.stderr,
-                flush=True,
-            )
-        if step % 100 == 0 or step == steps:
-            save_checkpoint(folder, model, optimizer, step)
-    return model
+    columns = (*Progress.get_default_columns()[:3], TimeRemainingColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+        bar = progress.add_task(role, total=steps, completed=step, loss=0.0)
+        recent = 0.0
+        while step < steps and time.monotonic() - began < minutes * 60:
+            loss = loss_of(model, corpus.batch(step), corpus.device)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step(learning_rate(step, steps))
+            recent = 0.95 * (recent or loss.item()) + 0.05 * loss.item()
+            step += 1
+            progress.update(bar, completed=step, loss=recent)
+            if step % 50 == 0:
+                note = {
+                    "role": role,
+                    "step": step,
+                    "loss": round(recent, 4),
+                    "seconds": round(time.monotonic() - began),
+                }
+                with (folder.parent / "log.jsonl").open("a") as log:
+                    log.write(json.dumps(note) + "\n")
+            if step % 200 == 0 or step == steps:
+                save_checkpoint(folder, model, optimizer, step)
+        save_checkpoint(folder, model, optimizer, step)
 
 
 def export(work: Path, out: Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Write both models in fp16 with tokenizer and SHA256SUMS (the form `sha256sum -c` reads)."""
+    """Write both models in fp16 with tokenizer, steps and SHA256SUMS (the form `sha256sum -c` reads)."""
+    steps = {}
     for role in SHAPES:
         model = new_model(role, tokenizer.eos_token_id)
+        steps[role] = step_of(work / role / "checkpoint.safetensors")
         state = load_file(work / role / "checkpoint.safetensors")
         model.load_state_dict({k[6:]: v for k, v in state.items() if k.startswith("model.")}, strict=False)
         model.half().save_pretrained(out / role)
         tokenizer.save_pretrained(out / role)
+    (out / "training.json").write_text(json.dumps({"steps": steps, "python": sys.version.split()[0]}) + "\n")
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out).as_posix()}" for path in files]
     (out / "SHA256SUMS").write_text("\n".join(sums) + "\n")
@@ -190,8 +216,7 @@ def main() -> None:
     if (arguments.work / "tokenizer").exists():
         tokenizer = PreTrainedTokenizerFast.from_pretrained(arguments.work / "tokenizer")
     else:
-        problems = word_problems.problems(word_problems.TRAIN, 4000)
-        tokenizer = train_tokenizer([p.prompt + p.completion for p in problems] + source_files())
+        tokenizer = train_tokenizer()
         tokenizer.save_pretrained(arguments.work / "tokenizer")
     if arguments.export:
         export(arguments.work, arguments.export, tokenizer)

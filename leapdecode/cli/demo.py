@@ -11,6 +11,7 @@ from leapdecode.cli.common import JsonOption, open_llm, print_json, reports_erro
 
 TOUR: list[tuple[str, dict[str, Any]]] = [("jacobi", {}), ("prompt_lookup", {}), ("lookahead", {})]
 REPEATS = 3
+SEED = 3  # of the held-out prompts that the tour shows
 
 
 @reports_errors
@@ -21,7 +22,7 @@ def demo(
 ) -> None:
     """Tour every method on the embedded pair, offline.
 
-    Two held-out prompts, decoded plainly and by every method. Coloured tokens were guessed and kept: they cost no
+    Three held-out prompts, decoded plainly and by every method. Coloured tokens were guessed and kept: they cost no
     forward of their own. Without colour, brackets hold the tokens that came in one forward.
 
     Examples:
@@ -47,10 +48,14 @@ def demo(
 
 
 def _prompts() -> list[tuple[str, str]]:
-    from leapdecode.tasks import code, math
+    from leapdecode.tasks.registry import find
 
-    (problem,) = math.problems(math.HELD_OUT, 1, seed=2)
-    return [("a word problem", problem.prompt), ("Python source", code.prompts(1, seed=3)[0])]
+    wanted = [
+        ("a word problem", "math", "rationale"),
+        ("a passage", "passage", "passage"),
+        ("Python source", "code", "source"),
+    ]
+    return [(title, find(name).prompts(1, kind, seed=SEED)[0]) for title, name, kind in wanted]
 
 
 def _measure(llm: Any, sampling: Any) -> list[dict[str, Any]]:

@@ -101,6 +101,7 @@ class Batched:
             task.told += 1
             yield task.sequence, step
 
+    @torch.inference_mode()
     def _forward(self, tasks: list[Task], lines: Mapping[str, Lines]) -> None:
         """Run the pending forwards of one model: drafts first, so that targets meet in one batch."""
         asked = [(task, task.pending) for task in tasks if isinstance(task.pending, Forward)]
@@ -118,7 +119,6 @@ class Batched:
             task.answer = answer
             count(task, request, raw)
 
-    @torch.inference_mode()
     def _choose(self, name: str, chosen: list[tuple[Task, Forward]], raws: list[Raw]) -> list[Scores]:
         """Choose at every node of every tree; the chosen tokens reach the host in one transfer."""
         picked = []

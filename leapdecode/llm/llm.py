@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from leapdecode.core import SamplingParams, Sequence
+from leapdecode.core import SamplingParams, Sequence, Step
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.executors import Batched, find_executor
 from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
@@ -111,9 +111,9 @@ class LLM:
         refuse_unavailable(verification, row_budget, pool)
         with self.lock:
             runs = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
-            for number, pieces in self._steps(runs, self._executor(executor, batch_size, len(runs))):
+            for number, step in self._steps(runs, self._executor(executor, batch_size, len(runs))):
                 if on_step:
-                    on_step(number, pieces)
+                    on_step(number, runs[number].pieces(step))
         results = [run.result(self.name) for run in runs]
         return results if many or sampling.n > 1 else results[0]
 
@@ -137,28 +137,27 @@ class LLM:
             raise OptionError("stream gives one text; use generate for n > 1")
         with self.lock:
             runs = self._prepare([prompt], sampling, method, options)
-        return self._stream(self._steps(runs, self._executor("single", 1, 1)))
+        return self._stream(runs[0], self._steps(runs, self._executor("single", 1, 1)))
 
-    def _stream(self, steps: Generator[tuple[int, list[Piece]], None, None]) -> Iterator[Piece]:
-        """The pieces of `steps`; the lock is held while a step runs, not while the caller looks at it."""
+    def _stream(self, run: Run, steps: Generator[tuple[int, Step], None, None]) -> Iterator[Piece]:
+        """The pieces of a run's `steps`; the lock is held while a step runs, not while the caller looks at it."""
         try:
             while True:
                 with self.lock:
                     news = next(steps, None)
                 if news is None:
                     return
-                yield from news[1]
+                yield from run.pieces(news[1])
         finally:
             with self.lock:
                 steps.close()
 
-    def _steps(self, runs: list[Run], executor: Batched) -> Generator[tuple[int, list[Piece]], None, None]:
-        """Run to the end; yields (number of the run, pieces of the step) as steps happen."""
+    def _steps(self, runs: list[Run], executor: Batched) -> Generator[tuple[int, Step], None, None]:
+        """Run to the end; yields (number of the run, step) as steps happen."""
         numbers = {run.sequence.id: number for number, run in enumerate(runs)}
         slots = max((run.sequence.limit for run in runs), default=0) + TREE_ROOM
         for sequence, step in executor.run([(fresh(run.method), run.sequence) for run in runs], slots):
-            number = numbers[sequence.id]
-            yield number, runs[number].pieces(step)
+            yield numbers[sequence.id], step
 
     def _prepare(self, prompts: list[Any], sampling: SamplingParams, method: str, options: dict[str, Any]) -> list[Run]:
         """One run per sample, checked before anything is decoded."""

@@ -14,16 +14,25 @@ class Run:
     def __init__(self, method: Method, sequence: Sequence, tokenizer: Any) -> None:
         self.method, self.sequence = method, sequence
         self.text = TextStream(tokenizer, tuple(sequence.params.stop)) if tokenizer is not None else None
-        if self.text is not None:
-            push = self.text.push
+        if self.text is not None and self.text.stop:
+            push = self.text.push  # a stop string ends the text, so it must be seen at once; all else can wait
             sequence.on_token = lambda _, token: push(token)
         self.told = self.steps_told = 0
+        self.complete = False
+
+    def _read(self) -> None:
+        """Detokenize the tokens accepted since the last call; the text's end releases what was held back."""
+        if self.text is None:
+            return
+        for token in self.sequence.tokens[self.sequence.prompt_length + len(self.text.pieces) :]:
+            self.text.push(token)
+        if self.sequence.finish_reason and not self.complete:
+            self.text.finish()
+            self.complete = True
 
     def pieces(self, step: Step) -> list[Piece]:
-        """The step's pieces; the text's end releases what was held back."""
-        last = self.steps_told + 1 == len(self.sequence.steps)
-        if self.text is not None and self.sequence.finish_reason and last:
-            self.text.finish()
+        """The pieces of a step, asked for after each step in turn."""
+        self._read()
         found = []
         for token, source in zip(step.tokens, step.sources, strict=True):
             found.append(Piece(self.text.pieces[self.told] if self.text else "", token, self.steps_told, source))
@@ -32,6 +41,7 @@ class Run:
         return found
 
     def result(self, model: str) -> Result:
+        self._read()
         sequence, text = self.sequence, self.text
         return Result(
             text=text.text if text else "",

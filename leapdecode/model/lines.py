@@ -164,7 +164,6 @@ class SlotLines:
     def _row(self, request: Forward) -> int:
         return self.lines[request.sequence.id].row
 
-    @torch.inference_mode()
     def commit(self, requests: list[Commit]) -> None:
         """Make each path contiguous behind its line (a chain moves nothing) and forget the rest of the tree."""
         moves = []
@@ -178,7 +177,8 @@ class SlotLines:
             line.tokens += [tree.tokens[node] for node in request.path]
             line.tree, line.evaluated = None, 0
         if moves:
-            self.store.move(moves)
+            with torch.inference_mode():
+                self.store.move(moves)
 
     def cut_back(self, sequence: Sequence) -> None:
         """Cut the line to its longest common prefix with the text, so that its next forward can catch up."""

@@ -4,7 +4,7 @@ Masks are additive (0 = visible, the dtype's minimum = hidden): sdpa and eager a
 Shapes: B batch rows, R rows evaluated per sequence, S visible slots.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -87,16 +87,38 @@ def windowed(mask: Tensor, plans: list[RowPlan], positions_BR: Tensor, window: i
     return mask.masked_fill(too_far[:, None], torch.finfo(mask.dtype).min)
 
 
+class RootMask:
+    """The mask of one sequence's root alone, kept from step to step: plain decoding shows one slot more each time."""
+
+    def __init__(self) -> None:
+        self.mask, self.shown = torch.zeros(0), 0
+
+    def build(self, base: int, seen: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """[1, 1, 1, S] additive mask that shows the slots up to `base`."""
+        if self.shown > base or self.mask.shape[-1] != seen or (self.mask.dtype, self.mask.device) != (dtype, device):
+            self.mask = torch.full((1, 1, 1, seen), torch.finfo(dtype).min, dtype=dtype, device=device)
+            self.shown = 0
+        self.mask[..., self.shown : base + 1] = 0
+        self.shown = base + 1
+        return self.mask
+
+
 @dataclass(frozen=True)
 class MaskForm:
     """How a model takes its masks: one tensor, or one per layer type; a window of 0 is full attention."""
 
     windows: tuple[tuple[str, int], ...]
+    root: RootMask = field(default_factory=RootMask, compare=False, repr=False)
 
     def build(
         self, plans: list[RowPlan], positions_BR: Tensor, seen: int, dtype: torch.dtype
     ) -> Tensor | dict[str, Tensor]:
-        rows = positions_BR.shape[1]
-        full = build_mask(plans, rows, seen, dtype, positions_BR.device)
+        rows, device = positions_BR.shape[1], positions_BR.device
+        alone = len(plans) == 1 and rows == 1 and not plans[0].missing
+        full = (
+            self.root.build(plans[0].base, seen, dtype, device)
+            if alone and plans[0].nodes == [0]
+            else build_mask(plans, rows, seen, dtype, device)
+        )
         made = {kind: windowed(full, plans, positions_BR, w) if w else full for kind, w in self.windows}
         return made if len(made) > 1 else next(iter(made.values()))

@@ -55,15 +55,17 @@ class Runner:
 
     def call(self, plans: list[RowPlan], cache: SlotCache) -> tuple[Tensor, float]:
         """One forward over all `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds."""
-        rows = max(plan.count for plan in plans)
-        ids, positions, slots = [], [], []
-        for plan in plans:
-            pad = rows - plan.count
+        counts = [plan.count for plan in plans]
+        rows = max(counts)
+        ids, positions, slots, ends = [], [], [], []
+        for plan, count in zip(plans, counts, strict=True):
+            pad = rows - count
+            ends.append(plan.end + pad)
             ids.append(plan.row_tokens() + [0] * pad)
             positions.append(plan.row_positions() + [0] * pad)
-            slots.append([*plan.row_slots(), *range(plan.end, plan.end + pad)])
+            slots.append([*plan.row_slots(), *range(plan.end, ends[-1])])
         packed = torch.tensor([ids, positions, slots]).to(self.device, non_blocking=True)
-        seen = min(bucketed(max(plan.end + rows - plan.count for plan in plans)), cache.slots)
+        seen = min(bucketed(max(ends)), cache.slots)
         cache.aim([plan.row for plan in plans], packed[2], seen)
         cache.length = max(plan.start for plan in plans)
         mask = self.form.build(plans, packed[1], seen, self.dtype)

@@ -50,12 +50,15 @@ class SlotLayer(CacheLayerMixin):
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Write [B, H, R, D] at the owner's slots; return the visible [B, H, S, D] of the owner's rows."""
+        if self.owner.shared is not None:
+            visible = self.views or self._visible()
+            visible[0].index_copy_(2, self.owner.shared, key_states)
+            visible[1].index_copy_(2, self.owner.shared, value_states)
+            return visible
         index = self.owner.index[self.heads]
         self.flat_keys.index_copy_(0, index, key_states.reshape(-1, key_states.shape[-1]))
         self.flat_values.index_copy_(0, index, value_states.reshape(-1, value_states.shape[-1]))
-        if self.views is not None:
-            return self.views
-        return self._visible()
+        return self.views or self._visible()
 
     def _visible(self) -> tuple[Tensor, Tensor]:
         """The owner's rows up to its last visible slot; kept as long as they are views of the same slots."""
@@ -96,15 +99,21 @@ class SlotCache(Cache):
         steps = torch.arange(rows, device=layout.device)[:, None, None]
         self.offsets = {h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * slots for h in heads}
         self.index: dict[int, Tensor] = {}
+        self.shared: Tensor | None = None
         self.selected: slice | Tensor = slice(0, rows)
         self.seen = self.length = 0
 
     def aim(self, rows: list[int], slots_BR: Tensor, seen: int) -> None:
-        """Point the next forward at cache rows `rows`, its R tokens at `slots_BR`, `seen` slots being visible."""
+        """Point the next forward at cache rows `rows`, its R tokens at `slots_BR`, `seen` slots being visible.
+
+        The heads of one row write to the same slots; several rows need an index over rows, heads and slots.
+        """
         first, last = rows[0], rows[-1] + 1
         adjoining = rows == list(range(first, last))
         chosen = slice(first, last) if adjoining else torch.tensor(rows, device=slots_BR.device)
-        self.index = {h: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for h, offset in self.offsets.items()}
+        self.shared = slots_BR[0] if len(rows) == 1 else None
+        if self.shared is None:
+            self.index = {h: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for h, offset in self.offsets.items()}
         if not adjoining or (chosen, seen) != (self.selected, self.seen):
             for layer in self.layers:
                 layer.views = None

@@ -61,6 +61,10 @@ class Task(ABC):
         shown = "".join(demo.body + demo.completion + SEPARATOR for demo in demonstrations)
         return self.header(example.kind) + shown + example.body
 
+    def prompts(self, count: int, kind: str | None = None, seed: int = 0, split: Split = "held_out") -> list[str]:
+        """The prompts of `count` examples, without demonstrations."""
+        return [self.prompt(example) for example in self.examples(split, count, kind, seed)]
+
     def check_kind(self, kind: str | None) -> str:
         """A kind's name, the default for None; raises `UnknownName` with suggestions."""
         if kind is not None and kind not in self.kinds:

@@ -1,314 +1,291 @@
-"""Generated word problems with a rationale that ends "So the answer is N."
+"""Generated word problems: a rationale that ends "So the answer is N.", and the same sums asked for one by one.
 
-Training and evaluation use different *skeletons* (sentence patterns with their own arithmetic), not only
-different numbers, so a held-out problem is new in wording and in structure.
+A problem is a chain of events (what is there at first, what happens, what is asked) that all work on one running
+number, so that new problems come from new chains and new wordings. The held-out split has only chains with a
+neighbouring pair of events that training never has (`RESERVED`), and in each a sentence that training never has.
+
+The three other kinds are the steps of a tree search in which a model asks itself sub-questions, answers them and
+values the answers; the wording of their prompts follows the SEED paper (appendix D). A search builds its prompts
+with `sub_question_prompt`, `sub_answer_prompt`, `value_prompt` and `state_text`. A sub-question restates the results
+that it builds on, so it can be answered without the state; the last one opens with `LAST`, and its sub-answer ends
+"So the answer is N."
 """
 
+import itertools
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-NAMES = [
-    "Ann",
-    "Ben",
-    "Carla",
-    "Dan",
-    "Ella",
-    "Finn",
-    "Grace",
-    "Hugo",
-    "Iris",
-    "Jack",
-    "Kate",
-    "Liam",
-    "Mia",
-    "Noah",
-    "Olga",
-    "Paul",
-    "Rosa",
-    "Sam",
-    "Tina",
-    "Will",
-]
-THINGS = [
-    "apples",
-    "books",
-    "cards",
-    "coins",
-    "cookies",
-    "eggs",
-    "flowers",
-    "marbles",
-    "oranges",
-    "pencils",
-    "pens",
-    "shells",
-    "stamps",
-    "stickers",
-    "toys",
-]
-PLACES = ["the library", "a farm", "the school", "a bakery", "the market", "a museum", "the station", "a factory"]
-BOXES = ["bags", "baskets", "boxes", "crates", "jars", "packs", "shelves", "trays"]
+from leapdecode.tasks.answers import final_number, parse_value
+from leapdecode.tasks.base import Example, Split, Task
+from leapdecode.tasks.math_sums import Sum, Unfit, draw, spoil
+from leapdecode.tasks.math_text import BOXES, EVENTS, LEADS, NAMES, PLACES, RESERVED, THINGS, Event, Step
+
+LAST = "Now we can answer the question: "
+NO_STATE = "None."
+STEP_SHARES = {2: 25, 3: 35, 4: 25, 5: 10, 6: 5}  # of a hundred rationales
+WORLD_SHARES = {"things": 8, "money": 5, "people": 4, "miles": 3, "pages": 2, "ages": 3}
+HELD_OUT_WORDING = 0.3  # share of a held-out problem's sentences that training never has, besides the one it must have
+_RESULT = re.compile(r"=\s*(-?[0-9]{1,40})(?![0-9]|[.,][0-9])")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One step of a problem: its sum, ways to ask for it, and ways to answer it ("{eq}" stands for the sum)."""
+
+    sum: Sum
+    questions: Sequence[str]
+    answers: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A word problem: the question, its rationale (one sentence a step) and the exact answer."""
+    """A word problem, its steps, and its skeleton: which events it has, and which wording of each."""
 
     question: str
-    rationale: str
-    answer: int
+    steps: Sequence[Asked]
+    skeleton: str
 
     @property
-    def prompt(self) -> str:
-        return f"Question: {self.question}\nAnswer:"
-
-    @property
-    def completion(self) -> str:
-        return f" {self.rationale} So the answer is {self.answer}.\n"
+    def answer(self) -> int:
+        return self.steps[-1].sum.result
 
 
-Skeleton = Callable[[random.Random], Problem]
-TRAIN: list[Skeleton] = []
-HELD_OUT: list[Skeleton] = []
+def is_reserved(chain: Sequence[Event]) -> bool:
+    """Whether two neighbours in a chain of events are a pair that is kept out of training."""
+    return any((a.name, b.name) in RESERVED for a, b in itertools.pairwise(chain))
 
 
-def skeleton(split: list[Skeleton]) -> Callable[[Skeleton], Skeleton]:
-    """Register a problem generator in one of the two splits."""
-
-    def register(make: Skeleton) -> Skeleton:
-        split.append(make)
-        return make
-
-    return register
-
-
-def problems(split: list[Skeleton], count: int, seed: int = 0) -> list[Problem]:
-    """`count` problems drawn from the skeletons of `split`; the same for the same seed."""
-    rng = random.Random(f"math/{seed}")
-    return [rng.choice(split)(rng) for _ in range(count)]
+def draw_chain(rng: random.Random, split: Split, steps: int) -> list[Event]:
+    """Events of one world with `steps` sums in all; with a reserved pair in the held-out split, without in training."""
+    world = rng.choices(list(WORLD_SHARES), list(WORLD_SHARES.values()))[0]
+    start, middle, final = (
+        [event for event in EVENTS if (event.world, event.place) == (world, place)]
+        for place in ("start", "middle", "final")
+    )
+    while True:
+        between = rng.sample(middle, min(len(middle), rng.randint(0, steps)))
+        chain = [rng.choice(start), *between, rng.choice(final)]
+        if sum(len(event.steps) for event in chain) == steps and is_reserved(chain) == (split == "held_out"):
+            return chain
 
 
-def two_names(rng: random.Random) -> tuple[str, str]:
-    first, second = rng.sample(NAMES, 2)
-    return first, second
+def draw_wordings(rng: random.Random, split: Split, chain: Sequence[Event]) -> list[tuple[str, str]]:
+    """A short name and a story sentence for every event; at least one of them new to training if held out."""
+    surely = rng.randrange(len(chain))
+    drawn = []
+    for place, event in enumerate(chain):
+        fresh = split == "held_out" and (place == surely or rng.random() < HELD_OUT_WORDING)
+        choices = event.held_out if fresh else event.train
+        index = rng.randrange(len(choices))
+        drawn.append((f"{event.name}.{'h' if fresh else 't'}{index}", choices[index]))
+    return drawn
 
 
-@skeleton(TRAIN)
-def gain_then_lose(rng: random.Random) -> Problem:
-    (a, b), x = two_names(rng), rng.choice(THINGS)
-    n, m = rng.randint(5, 60), rng.randint(3, 40)
-    k = rng.randint(2, n + m - 1)
-    return Problem(
-        f"{a} has {n} {x}. {b} gives {a} {m} more {x}. Then {a} loses {k} {x}. How many {x} does {a} have now?",
-        f"{a} starts with {n} {x}. After {b} gives {m} more, {a} has {n} + {m} = {n + m} {x}. "
-        f"After losing {k}, {a} has {n + m} - {k} = {n + m - k} {x}.",
-        n + m - k,
+def sentence(template: str, fields: dict[str, Any]) -> str:
+    """A filled-in template with a capital at the start of each of its sentences; `{eq}` may be left open."""
+    text = template.format_map(fields)
+    return re.sub(r"(^|[.?] )([a-z])", lambda found: found.group(1) + found.group(2).upper(), text)
+
+
+def draw_problem(rng: random.Random, split: Split, most_steps: int = 6) -> Problem:
+    """A problem of one split with 2 to `most_steps` steps."""
+    counts = [count for count in STEP_SHARES if count <= most_steps]
+    steps = rng.choices(counts, [STEP_SHARES[count] for count in counts])[0]
+    while True:
+        try:
+            return _tell(rng, split, draw_chain(rng, split, steps))
+        except Unfit:
+            continue
+
+
+def _tell(rng: random.Random, split: Split, chain: Sequence[Event]) -> Problem:
+    """The story of one chain of events; raises `Unfit` where its numbers come out wrong."""
+    people = rng.sample(NAMES, 4 + len(chain))
+    box, one = rng.choice(BOXES)
+    fields: dict[str, Any] = {"a": people.pop(), "b": people.pop(), "c": people.pop(), "d": people.pop()}
+    fields |= {"x": rng.choice(THINGS), "box": box, "one": one, "eq": "{eq}"}
+    places = rng.sample(PLACES, len(PLACES))
+    n = rng.randint(6, 60)
+    story: list[str] = []
+    asked: list[Asked] = []
+    wordings = draw_wordings(rng, split, chain)
+    for event, (_, wording) in zip(chain, wordings, strict=True):
+        numbers, sums = draw(rng, event, n)
+        fields |= {"n": n, **numbers, "place": places[0]}
+        fields["times"] = "twice" if numbers.get("k") == 2 else f"{numbers.get('k')} times"
+        fields["lead"] = LEADS[event.world].format_map(fields)
+        story.append(sentence(wording, fields))
+        asked += [_asked(fields, each, step) for each, step in zip(sums, event.steps, strict=True)]
+        n = sums[-1].result if sums else n
+        if event.world != "people":  # these stay where they are
+            places.append(places.pop(0))
+        if event.shift:
+            fields |= {"a": fields["c"], "c": people.pop()}
+    skeleton = f"{chain[0].world}: " + " ".join(name for name, _ in wordings)
+    return Problem(" ".join(story), asked, skeleton)
+
+
+def _asked(fields: dict[str, Any], each: Sum, step: Step) -> Asked:
+    questions = [sentence(template, fields) for template in step.questions]
+    return Asked(each, questions, [sentence(template, fields) for template in step.answers])
+
+
+def state_text(pairs: Sequence[tuple[str, str]]) -> str:
+    """The sub-questions and sub-answers so far, one line each ("Sub-question: ...", "Sub-answer: ..."), or "None."."""
+    lines = [f"Sub-question: {asked.strip()}\nSub-answer: {answered.strip()}" for asked, answered in pairs]
+    return "\n".join(lines) or NO_STATE
+
+
+def sub_question_prompt(question: str, state: str) -> str:
+    """Asks for the next sub-question after `state`, a text that `state_text` made."""
+    return (
+        f"Given a question: {question}, the previous sub-question and sub-answer is:\n{state}\n"
+        "Please output the next sub-question to further reason the question.\nThe sub-question is:"
     )
 
 
-@skeleton(TRAIN)
-def containers(rng: random.Random) -> Problem:
-    a, x, box = rng.choice(NAMES), rng.choice(THINGS), rng.choice(BOXES)
-    n, m, k = rng.randint(2, 12), rng.randint(3, 12), rng.randint(1, 20)
-    return Problem(
-        f"{a} fills {n} {box} with {m} {x} each. {a} also has {k} loose {x}. How many {x} does {a} have in total?",
-        f"The {box} hold {n} * {m} = {n * m} {x}. With the {k} loose {x}, {a} has {n * m} + {k} = {n * m + k} {x}.",
-        n * m + k,
+def sub_answer_prompt(question: str, sub_question: str) -> str:
+    """Asks for the answer to a sub-question."""
+    return (
+        f"Given a question: {question}, the sub-question is: {sub_question.strip()}\n"
+        "Please answer the sub-question based on the question.\nThe sub-answer is:"
     )
 
 
-@skeleton(TRAIN)
-def shopping(rng: random.Random) -> Problem:
-    a, (x, y) = rng.choice(NAMES), rng.sample(THINGS, 2)
-    n, p, m, q = rng.randint(2, 9), rng.randint(2, 9), rng.randint(2, 9), rng.randint(2, 9)
-    return Problem(
-        f"{a} buys {n} {x} for {p} dollars each and {m} {y} for {q} dollars each. How many dollars does {a} spend?",
-        f"The {x} cost {n} * {p} = {n * p} dollars. The {y} cost {m} * {q} = {m * q} dollars. "
-        f"In total {a} spends {n * p} + {m * q} = {n * p + m * q} dollars.",
-        n * p + m * q,
+def value_prompt(question: str, sub_question: str, sub_answer: str) -> str:
+    """Asks for a number from 1 to 10, with an explanation, that says how good a sub-answer is."""
+    return (
+        f"Given a question: {question}, the sub-question is: {sub_question.strip()}, "
+        f"the sub-answer is: {sub_answer.strip()}\n"
+        "Please output a number between 1 and 10 to evaluate the answer. The higher the number, the more help there "
+        "is in answering the question.\nThe number is:"
     )
 
 
-@skeleton(TRAIN)
-def share_equally(rng: random.Random) -> Problem:
-    (a, b), x = two_names(rng), rng.choice(THINGS)
-    k, each, eaten = rng.randint(2, 9), rng.randint(3, 12), rng.randint(1, 2)
-    return Problem(
-        f"{a} has {k * each} {x} and shares them equally among {k} friends. {b} is one of the friends and gives away "
-        f"{eaten} of the {x}. How many {x} does {b} keep?",
-        f"Each friend gets {k * each} / {k} = {each} {x}. {b} gives away {eaten}, so {b} keeps "
-        f"{each} - {eaten} = {each - eaten} {x}.",
-        each - eaten,
-    )
+RIGHT_REASONS = [
+    "{right} is right{whole}.",
+    "The sum {right} is right{whole}.",
+    "The step is needed and {right} is right{whole}.",
+    "{result} is right{whole}, because {right}.",
+]
+WRONG_REASONS = {
+    "result": [
+        "{sum} is {result}, not {wrong}.",
+        "The result is wrong: {right}.",
+        "It adds up wrong, because {right}.",
+    ],
+    "number": ["The numbers are wrong, it must be {right}.", "{used} is the wrong number: {right}."],
+    "operation": ["The sum is of the wrong kind, it must be {right}.", "It has to be {right} instead."],
+}
+WRONG_VALUES = {"result": (3, 4), "number": (2, 3), "operation": (1, 2)}
 
 
-@skeleton(TRAIN)
-def times_as_many(rng: random.Random) -> Problem:
-    (a, b), x = two_names(rng), rng.choice(THINGS)
-    n, k = rng.randint(3, 20), rng.randint(2, 5)
-    return Problem(
-        f"{a} has {n} {x}. {b} has {k} times as many {x} as {a}. How many {x} do they have together?",
-        f"{b} has {k} * {n} = {k * n} {x}. Together they have {n} + {k * n} = {n + k * n} {x}.",
-        n + k * n,
-    )
+class Math(Task):
+    """Word problems with a rationale, and their sums as sub-questions, sub-answers and values of sub-answers."""
+
+    name: ClassVar[str] = "math"
+    summary: ClassVar[str] = "grade-school word problems: a rationale, or sub-questions, sub-answers and their values"
+    kinds: ClassVar[tuple[str, ...]] = ("rationale", "sub_question", "sub_answer", "value")
+
+    def make(self, rng: random.Random, split: Split, kind: str) -> Example:
+        """A new problem, as a whole or one step of it. `facts` has its skeleton, and what `score` needs."""
+        if kind == "rationale":
+            return self._rationale(rng, draw_problem(rng, split))
+        problem = draw_problem(rng, split, most_steps=4)
+        place = rng.randrange(len(problem.steps))
+        make_step = {"sub_question": self._sub_question, "sub_answer": self._sub_answer, "value": self._value}[kind]
+        return make_step(rng, problem, place)
+
+    def score(self, example: Example, text: str) -> float | None:
+        """1.0 for the right number, a sub-question among the accepted ones, or a value on the right side of 5.5."""
+        if example.kind == "rationale":
+            return float(final_number(text.partition("\nQuestion:")[0]) == example.facts["answer"])
+        line = text.strip().partition("\n")[0]
+        if example.kind == "sub_question":
+            return float(_normal(line) in example.facts["accepted"])
+        if example.kind == "sub_answer":
+            return float(_sub_result(line, example.facts["last"]) == example.facts["answer"])
+        value = parse_value(line)
+        return float(value is not None and (value >= 6) == example.facts["right"])
+
+    def _rationale(self, rng: random.Random, problem: Problem) -> Example:
+        sentences: list[str] = []
+        used: set[str] = set()
+        for step in problem.steps:
+            # The opening words tell sentences apart, so that a rationale does not repeat itself.
+            fresh = [answer for answer in step.answers if _opening(answer) not in used] or list(step.answers)
+            chosen = rng.choice(fresh)
+            used.add(_opening(chosen))
+            sentences.append(chosen.format(eq=step.sum))
+        completion = f" {' '.join(sentences)} So the answer is {problem.answer}.\n"
+        facts = {"answer": problem.answer, "skeleton": problem.skeleton}
+        return Example("rationale", f"Question: {problem.question}\nAnswer:", completion, facts)
+
+    def _sub_question(self, rng: random.Random, problem: Problem, place: int) -> Example:
+        pairs = [(_ask(rng, problem, at), _answer(rng, problem, at, problem.steps[at].sum)) for at in range(place)]
+        facts = {
+            "accepted": [_normal(_announce(problem, place, question)) for question in problem.steps[place].questions],
+            "skeleton": problem.skeleton,
+        }
+        body = sub_question_prompt(problem.question, state_text(pairs))
+        return Example("sub_question", body, f" {_ask(rng, problem, place)}\n", facts)
+
+    def _sub_answer(self, rng: random.Random, problem: Problem, place: int) -> Example:
+        right = problem.steps[place].sum
+        body = sub_answer_prompt(problem.question, _ask(rng, problem, place))
+        facts = {"answer": right.result, "last": place == len(problem.steps) - 1, "skeleton": problem.skeleton}
+        return Example("sub_answer", body, f" {_answer(rng, problem, place, right)}\n", facts)
+
+    def _value(self, rng: random.Random, problem: Problem, place: int) -> Example:
+        right, last = problem.steps[place].sum, place == len(problem.steps) - 1
+        is_right = rng.random() < 0.5
+        how, shown = ("", right) if is_right else spoil(rng, right)
+        value = rng.choice(((9, 10) if last else (7, 8)) if is_right else WRONG_VALUES[how])
+        reason = rng.choice(RIGHT_REASONS if is_right else WRONG_REASONS[how]).format(
+            right=right,
+            sum=str(right).partition(" =")[0],
+            result=right.result,
+            wrong=shown.result,
+            used=shown.right,
+            whole=" and answers the question" if last else "",
+        )
+        body = value_prompt(problem.question, _ask(rng, problem, place), _answer(rng, problem, place, shown))
+        return Example("value", body, f" {value}. {reason}\n", {"right": is_right, "skeleton": problem.skeleton})
 
 
-@skeleton(TRAIN)
-def weekly_work(rng: random.Random) -> Problem:
-    a, place = rng.choice(NAMES), rng.choice(PLACES)
-    hours, pay, days, cost = rng.randint(2, 8), rng.randint(5, 12), rng.randint(2, 6), rng.randint(2, 9)
-    daily = hours * pay
-    return Problem(
-        f"{a} works {hours} hours a day at {place} and earns {pay} dollars an hour. {a} works {days} days and then pays "
-        f"{cost} dollars for the bus. How many dollars are left?",
-        f"In a day {a} earns {hours} * {pay} = {daily} dollars. In {days} days {a} earns {daily} * {days} = "
-        f"{daily * days} dollars. After the bus {daily * days} - {cost} = {daily * days - cost} dollars are left.",
-        daily * days - cost,
-    )
+def _opening(answer: str) -> str:
+    """The first word and the last two of a sentence without its numbers."""
+    words = re.sub(r"[0-9]+|\{eq\}", "", answer).split()
+    return " ".join([words[0], *words[-2:]])
 
 
-@skeleton(TRAIN)
-def read_pages(rng: random.Random) -> Problem:
-    a = rng.choice(NAMES)
-    per, days, left = rng.randint(5, 20), rng.randint(2, 9), rng.randint(5, 60)
-    return Problem(
-        f"A book has {per * days + left} pages. {a} reads {per} pages a day for {days} days. How many pages are left to read?",
-        f"In {days} days {a} reads {per} * {days} = {per * days} pages. "
-        f"There are {per * days + left} - {per * days} = {left} pages left.",
-        left,
-    )
+def _ask(rng: random.Random, problem: Problem, place: int) -> str:
+    """One of a step's sub-questions."""
+    return _announce(problem, place, rng.choice(problem.steps[place].questions))
 
 
-@skeleton(TRAIN)
-def age(rng: random.Random) -> Problem:
-    a, b = two_names(rng)
-    n, more, years = rng.randint(4, 30), rng.randint(2, 20), rng.randint(2, 15)
-    return Problem(
-        f"{a} is {n} years old. {b} is {more} years older than {a}. How old will {b} be in {years} years?",
-        f"{b} is {n} + {more} = {n + more} years old now. In {years} years {b} will be "
-        f"{n + more} + {years} = {n + more + years} years old.",
-        n + more + years,
-    )
+def _announce(problem: Problem, place: int, asked: str) -> str:
+    """A sub-question; the last step's with the announcement that it answers the whole question."""
+    return LAST + asked[0].lower() + asked[1:] if place == len(problem.steps) - 1 else asked
 
 
-@skeleton(TRAIN)
-def visitors(rng: random.Random) -> Problem:
-    place = rng.choice(PLACES)
-    n, more, less = rng.randint(10, 80), rng.randint(2, 30), rng.randint(2, 9)
-    second = n + more
-    return Problem(
-        f"On Monday {n} people visit {place}. On Tuesday {more} more people come than on Monday. On Wednesday {less} fewer "
-        f"people come than on Tuesday. How many people come in the three days?",
-        f"On Tuesday {n} + {more} = {second} people come. On Wednesday {second} - {less} = {second - less} people come. "
-        f"In the three days {n} + {second} + {second - less} = {n + second + second - less} people come.",
-        n + second + second - less,
-    )
+def _answer(rng: random.Random, problem: Problem, place: int, shown: Sum) -> str:
+    """One of a step's answers with the sum `shown`, right or wrong."""
+    answered = rng.choice(problem.steps[place].answers).format(eq=shown)
+    return f"{answered} So the answer is {shown.result}." if place == len(problem.steps) - 1 else answered
 
 
-@skeleton(TRAIN)
-def change_back(rng: random.Random) -> Problem:
-    a, x = rng.choice(NAMES), rng.choice(THINGS)
-    n, p = rng.randint(2, 8), rng.randint(2, 9)
-    paid = (n * p // 10 + 1) * 10
-    return Problem(
-        f"{a} buys {n} {x} that cost {p} dollars each and pays with {paid} dollars. How much change does {a} get?",
-        f"The {x} cost {n} * {p} = {n * p} dollars. The change is {paid} - {n * p} = {paid - n * p} dollars.",
-        paid - n * p,
-    )
+def _normal(question: str) -> str:
+    """A sub-question up to its question mark, without case and spacing."""
+    return " ".join(question.lower().partition("?")[0].split())
 
 
-@skeleton(TRAIN)
-def half_sold(rng: random.Random) -> Problem:
-    a, x, place = rng.choice(NAMES), rng.choice(THINGS), rng.choice(PLACES)
-    half, more = rng.randint(5, 40), rng.randint(2, 20)
-    return Problem(
-        f"{a} brings {2 * half} {x} to {place} and sells half of them. Then {a} makes {more} more. How many {x} does {a} have?",
-        f"{a} sells {2 * half} / 2 = {half} {x}, so {half} are left. Then {a} has {half} + {more} = {half + more} {x}.",
-        half + more,
-    )
-
-
-@skeleton(TRAIN)
-def rows_of_seats(rng: random.Random) -> Problem:
-    place = rng.choice(PLACES)
-    n, m = rng.randint(3, 12), rng.randint(4, 12)
-    taken = rng.randint(2, n * m - 2)
-    return Problem(
-        f"There are {n} rows of {m} seats in {place}. {taken} seats are taken. How many seats are free?",
-        f"There are {n} * {m} = {n * m} seats. {n * m} - {taken} = {n * m - taken} seats are free.",
-        n * m - taken,
-    )
-
-
-@skeleton(TRAIN)
-def save_up(rng: random.Random) -> Problem:
-    a = rng.choice(NAMES)
-    week, weeks, have = rng.randint(3, 12), rng.randint(2, 9), rng.randint(5, 30)
-    price = have + week * weeks
-    return Problem(
-        f"{a} wants a bike that costs {price} dollars and already has {have} dollars. {a} saves {week} dollars a week. "
-        f"How many weeks does it take?",
-        f"{a} still needs {price} - {have} = {week * weeks} dollars. It takes {week * weeks} / {week} = {weeks} weeks.",
-        weeks,
-    )
-
-
-@skeleton(TRAIN)
-def two_shelves(rng: random.Random) -> Problem:
-    x, box = rng.choice(THINGS), rng.choice(BOXES)
-    n, m, k = rng.randint(2, 9), rng.randint(2, 9), rng.randint(2, 9)
-    return Problem(
-        f"A shop has {n} large {box} with {m * 2} {x} each and {k} small {box} with {m} {x} each. How many {x} are there?",
-        f"The large {box} hold {n} * {m * 2} = {n * m * 2} {x}. The small {box} hold {k} * {m} = {k * m} {x}. "
-        f"There are {n * m * 2} + {k * m} = {n * m * 2 + k * m} {x}.",
-        n * m * 2 + k * m,
-    )
-
-
-@skeleton(HELD_OUT)
-def lose_then_double(rng: random.Random) -> Problem:
-    (a, b), x = two_names(rng), rng.choice(THINGS)
-    n = rng.randint(10, 40)
-    k = rng.randint(2, n - 2)
-    return Problem(
-        f"{a} has {n} {x} and gives {k} of them to {b}. Then {a} finds as many {x} as are left. How many {x} does {a} have now?",
-        f"After giving {k} to {b}, {a} has {n} - {k} = {n - k} {x}. Then {a} has {n - k} * 2 = {(n - k) * 2} {x}.",
-        (n - k) * 2,
-    )
-
-
-@skeleton(HELD_OUT)
-def pack_and_sell(rng: random.Random) -> Problem:
-    a, x, box = rng.choice(NAMES), rng.choice(THINGS), rng.choice(BOXES)
-    n, m, p = rng.randint(2, 9), rng.randint(2, 9), rng.randint(2, 9)
-    return Problem(
-        f"{a} packs {n * m} {x} into {box} of {m} {x} each and sells each of the {box} for {p} dollars. "
-        f"How many dollars does {a} earn?",
-        f"{a} packs {n * m} / {m} = {n} {box}. {a} earns {n} * {p} = {n * p} dollars.",
-        n * p,
-    )
-
-
-@skeleton(HELD_OUT)
-def trip(rng: random.Random) -> Problem:
-    a = rng.choice(NAMES)
-    first, second, cost = rng.randint(5, 40), rng.randint(5, 40), rng.randint(2, 5)
-    total = first + second
-    return Problem(
-        f"{a} drives {first} miles in the morning and {second} miles in the afternoon. Each mile costs {cost} dollars. "
-        f"How many dollars does the trip cost?",
-        f"In total {a} drives {first} + {second} = {total} miles. The trip costs {total} * {cost} = {total * cost} dollars.",
-        total * cost,
-    )
-
-
-@skeleton(HELD_OUT)
-def compare_two(rng: random.Random) -> Problem:
-    (a, b), x, box = two_names(rng), rng.choice(THINGS), rng.choice(BOXES)
-    n, m, k = rng.randint(3, 9), rng.randint(3, 9), rng.randint(2, 8)
-    return Problem(
-        f"{a} has {n} {box} with {m} {x} each. {b} has {k} fewer {x} than {a}. How many {x} does {b} have?",
-        f"{a} has {n} * {m} = {n * m} {x}. {b} has {n * m} - {k} = {n * m - k} {x}.",
-        n * m - k,
-    )
+def _sub_result(line: str, last: bool) -> Any:
+    """The result that a sub-answer states: after "So the answer is" in the last one, else after its first "="."""
+    if last:
+        return final_number(line)
+    found = _RESULT.search(line)
+    return int(found.group(1)) if found else None

@@ -1,0 +1,113 @@
+"""Reads the answer out of what a model wrote: a number, a choice among labels, or a value from 1 to 10.
+
+An answer follows the words "So the answer is" (if they are missing, "the answer is"), in any case. The first such
+place decides, because a model often writes on past its answer. Nothing here raises, whatever the text.
+"""
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+LOWEST, HIGHEST = 1, 10
+
+_TRIGGERS = [re.compile(rf"\b{words}\b", re.IGNORECASE) for words in (r"so\s+the\s+answer\s+is", r"the\s+answer\s+is")]
+_DECORATION = r"[\s:=*_`\"'$€£({\[]*"
+# At most 40 digits: Python refuses to read numbers of some thousand digits, and no answer has them.
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,12}(?![0-9])|[0-9]{1,40}(?![0-9]))(?:\.[0-9]{1,40}(?![0-9]))?"
+_NUMBER = rf"(?:[-+\u2212][ $€£]?)?{_DIGITS}(?:/[0-9]{{1,40}}(?![0-9]))?"
+_LEADING_NUMBER = re.compile(rf"{_DECORATION}({_NUMBER})")
+_UNIT = r"(?:[ ][A-Za-z]{2,20})?"  # two letters at least, or the sign "x" could be read as a unit
+_OPERATOR = r"[ ]*[-+*/x\xd7\xf7\u2212][ ]*"
+_EQUATION = re.compile(rf"{_UNIT}(?:{_OPERATOR}[$€£]?{_DIGITS}{_UNIT})*[ ]*=[ ]*[$€£]?({_NUMBER})")
+# What may not follow a number: a second half of it ("1,2", "1.2.3", "1e3"), a sum that is left undone, a second guess.
+_UNFINISHED = re.compile(rf"[,./:]?[0-9]|/|[eE^][0-9]|{_UNIT}{_OPERATOR}[$€£(]?[0-9]|{_UNIT} *=| +or +[$€£]?[0-9]")
+
+_SCALE = re.compile(
+    r"(?:/|\bout\s+of(?:\s+a\s+(?:possible|maximum|total)(?:\s+of)?)?|\bof)\s*10\b(?!\.?[0-9])"
+    r"|\b(?:between\s+|from\s+)?1\s*(?:-|\u2013|to|and)\s*10\b(?!\.?[0-9])",
+    re.IGNORECASE,
+)
+_VALUE = r"([0-9]{1,40})(?:\.0+)?(?![0-9\w/%]|[.,][0-9])"
+_LEADING_VALUE = re.compile(rf"{_DECORATION}(-?[0-9]+[0-9.,]*)")
+_NAMED_VALUE = re.compile(
+    rf"\b(?:score|number|value|rating)\b{_DECORATION}(?:(?:is|of|as|be)\b{_DECORATION})?(?<![0-9.,-]){_VALUE}",
+    re.IGNORECASE,
+)
+_ANY_VALUE = re.compile(rf"(?<![\w.,/$-])(?<![-+*/=]\s){_VALUE}(?!\s*[-+*/=])")
+
+
+def after_trigger(text: str) -> str | None:
+    """What follows the first "So the answer is", or else the first "the answer is"; None where neither occurs."""
+    for trigger in _TRIGGERS:
+        found = trigger.search(text)
+        if found:
+            return text[found.end() :]
+    return None
+
+
+def final_number(text: str) -> Fraction | int | None:
+    """The exact number right after the trigger; a sum that is worked out there ("10 + 5 = 15") counts as its result.
+
+    None where no single number follows: "not 8", "7 or 8", "10 + 5", "1,2".
+    """
+    rest = after_trigger(text)
+    found = _LEADING_NUMBER.match(rest) if rest is not None else None
+    if rest is None or found is None:
+        return None
+    equation = _EQUATION.match(rest, found.end())
+    while equation is not None:
+        found, equation = equation, _EQUATION.match(rest, equation.end())
+    return None if _UNFINISHED.match(rest, found.end()) else _exact(found.group(1))
+
+
+def _exact(written: str) -> Fraction | int | None:
+    """`written` as an int if it is whole, else as a fraction; None for a division by zero."""
+    plain = re.sub(r"[ $€£,+]", "", written).replace("\u2212", "-")
+    above, _, below = plain.partition("/")
+    if below and int(below) == 0:
+        return None
+    value = Fraction(above) / Fraction(below or 1)
+    return value.numerator if value.denominator == 1 else value
+
+
+def final_choice(text: str, labels: Sequence[str]) -> str | None:
+    """The label, in lower case, that the answer after the trigger names: "(b)", "b)", "b.", "b", or a whole word.
+
+    None where no label follows at once ("not sure"), where two do ("a or b"), and for the article in "a lamp".
+    """
+    rest = after_trigger(text)
+    known = sorted({label.lower() for label in labels if label}, key=lambda label: (-len(label), label))
+    if rest is None or not known:
+        return None
+    any_label = "(?:" + "|".join(map(re.escape, known)) + r")(?![\w'-])"
+    named = rf"{_DECORATION}(?:(?:option|choice)\s{_DECORATION})?"
+    found = re.match(rf"{named}({any_label})[)\]*_\"`]*", rest, re.IGNORECASE)
+    if found is None or re.match(rf"\s*(?:,|/|\bor\b|\band\b)\s*\(?{any_label}", rest[found.end() :], re.IGNORECASE):
+        return None
+    is_article = found.group(1) == "a" and found.group(0).endswith("a") and "(" not in found.group(0)
+    if is_article and re.match(r"\s+\w", rest[found.end() :]):
+        return None
+    return found.group(1).lower()
+
+
+def parse_value(text: str) -> int | None:
+    """The value from 1 to 10 that a text gives, None if there is none.
+
+    The number that opens the text counts; else the first one that is called a score, number, value or rating; else
+    the first that stands alone. The scale itself ("out of 10", "/10", "between 1 and 10") is never read as a value.
+    """
+    text = _SCALE.sub(" ", text)
+    leading = _LEADING_VALUE.match(text)
+    if leading:
+        found = re.compile(rf"{_DECORATION}{_VALUE}").match(text)
+        return _within(found.group(1)) if found else None
+    named = _NAMED_VALUE.search(text)
+    if named:
+        return _within(named.group(1))
+    values = (_within(written) for written in _ANY_VALUE.findall(text))
+    return next((value for value in values if value is not None), None)
+
+
+def _within(written: str) -> int | None:
+    value = int(written)
+    return value if LOWEST <= value <= HIGHEST else None

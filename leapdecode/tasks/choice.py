@@ -1,0 +1,66 @@
+"""Questions whose facts are told in the question: four lettered options, or yes and no, with a short rationale.
+
+The two splits share their words but not their skeletons: a fifth of the combinations of relation, number of steps,
+order, fact wording and question wording is held out, with question wordings of its own.
+"""
+
+import random
+from typing import ClassVar
+
+from leapdecode.tasks.answers import final_choice
+from leapdecode.tasks.base import Example, Split, Task
+from leapdecode.tasks.choice_chains import CHAINS
+from leapdecode.tasks.choice_draw import Draw, Puzzle, capital
+from leapdecode.tasks.choice_tables import TABLES
+
+LABELS = {"multiple": ["a", "b", "c", "d"], "yes_no": ["yes", "no"]}
+FAMILIES = [*CHAINS, *TABLES]
+LEADS = ["Therefore ", "Thus ", "This means that ", "Hence ", "It follows that ", ""]
+AGREES = [".", ".", ", as the question says.", ", just as asked."]
+DIFFERS = [", not {x}.", " and not {x}.", ", so it is not {x}."]
+
+
+class Choice(Task):
+    """Short reasoning from stated facts, ending in "So the answer is (b)." or "So the answer is yes."."""
+
+    name: ClassVar[str] = "choice"
+    summary: ClassVar[str] = "stated facts, a short rationale, a lettered option or yes/no"
+    kinds: ClassVar[tuple[str, ...]] = ("multiple", "yes_no")
+
+    def make(self, rng: random.Random, split: Split, kind: str) -> Example:
+        label = rng.choice(LABELS[kind])  # first, so that the answers stay balanced whatever is drawn next
+        family = rng.choice(FAMILIES)
+        while True:
+            draw = Draw(rng, split, None if kind == "multiple" else label == "yes")
+            puzzle = family(draw)
+            if draw.reserved == (split == "held_out"):
+                break
+        asked = puzzle.question + (options(draw, puzzle, label) if kind == "multiple" else "")
+        shown = f"({label})" if kind == "multiple" else label
+        skeleton = f"{family.__name__}/{kind}/{'.'.join(map(str, draw.marks))}"
+        return Example(
+            kind,
+            f"Question: {' '.join(puzzle.facts)} {asked}\nAnswer:",
+            f" {' '.join(puzzle.steps)} {conclusion(draw, puzzle)} So the answer is {shown}.\n",
+            {"answer": label, "labels": LABELS[kind], "skeleton": skeleton},
+        )
+
+    def score(self, example: Example, text: str) -> float:
+        """1 where the last sentence of the rationale names the right label, else 0."""
+        return float(final_choice(text, example.facts["labels"]) == example.facts["answer"])
+
+
+def options(draw: Draw, puzzle: Puzzle, label: str) -> str:
+    """Four options, the right one at `label`; wrong answers from the facts go before words from outside them."""
+    wrong = draw.shuffled(puzzle.wrong)[:3]
+    outside = [word for word in puzzle.pool if word != puzzle.answer and word not in wrong]
+    wrong += draw.sample(outside, 3 - len(wrong))
+    place = LABELS["multiple"].index(label)
+    texts = [*wrong[:place], puzzle.answer, *wrong[place:]]
+    return "".join(f" ({letter}) {text}" for letter, text in zip(LABELS["multiple"], texts, strict=True))
+
+
+def conclusion(draw: Draw, puzzle: Puzzle) -> str:
+    """The rationale's last sentence; for a yes/no question it also says whether the candidate agrees with it."""
+    end = "." if draw.truth is None else draw.some(AGREES if draw.truth else DIFFERS).format(x=draw.candidate)
+    return capital(draw.some(LEADS) + puzzle.conclusion + end)

@@ -1,0 +1,113 @@
+"""Creative writing (SEED, appendix D): a plan, four paragraphs with given end sentences, and how coherent they are.
+
+A passage's coherency score follows from a rule: a paragraph is coherent if it ends with the subject that it starts
+with, and each coherent paragraph is worth two points on top of two.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from leapdecode.tasks import passage_text as words
+from leapdecode.tasks.answers import parse_value
+from leapdecode.tasks.base import Example, Split, Task
+
+__all__ = ["Passage", "paragraphs_of", "passage_prompt", "sentences_kept", "value_prompt"]
+
+COUNT = 4
+BASE, EACH = 2, 2  # score of a passage without a coherent paragraph, and what each coherent one adds
+COHERENT_COUNTS, WEIGHTS = (0, 1, 2, 3, 4), (15, 15, 15, 20, 35)
+TOLERANCE = 1
+_WRITE = "Write a coherent passage of"
+_ANALYZE = "Analyze the passage:"
+_HEADING = re.compile(r"^[ \t]*Passage:[ \t]*$", re.MULTILINE)
+_NEXT_PROMPT = re.compile(rf"^(?:{re.escape(_WRITE)}|{re.escape(_ANALYZE)})", re.MULTILINE)
+
+
+class Passage(Task):
+    """Writing a passage whose paragraphs end as asked."""
+
+    name: ClassVar[str] = "passage"
+    summary: ClassVar[str] = "creative writing: a plan and four paragraphs with given end sentences, or their coherency"
+    kinds: ClassVar[tuple[str, ...]] = ("passage", "value")
+
+    def make(self, rng: random.Random, split: Split, kind: str) -> Example:
+        ends = words.ends(rng, split)
+        facts = {"ends": [end.text for end in ends], "skeletons": [end.skeleton for end in ends]}
+        subjects = [end.subject for end in ends]
+        if kind == "passage":
+            plans = rng.sample(words.PLANS, COUNT)
+            plan = [words.fill(rng, line, end.subject, end.thing) for line, end in zip(plans, ends, strict=True)]
+            listed = "\n".join(f"{number}. {line}" for number, line in enumerate(plan, 1))
+            text = "\n\n".join(words.paragraphs(rng, ends, subjects))
+            return Example(kind, passage_prompt(facts["ends"]), f"\nPlan:\n{listed}\nPassage:\n{text}\n", facts)
+        coherent = rng.choices(COHERENT_COUNTS, WEIGHTS)[0]
+        for number in rng.sample(range(COUNT), COUNT - coherent):
+            others = [name for names in words.SUBJECTS.values() for name in names]
+            subjects[number] = rng.choice([name for name in others if name not in ends[number].text])
+        score = BASE + EACH * coherent
+        body = value_prompt("\n\n".join(words.paragraphs(rng, ends, subjects)))
+        completion = f" {words.analysis(rng, ends, subjects, score)}\n"
+        return Example(kind, body, completion, facts | {"score": score, "right": coherent == COUNT})
+
+    def score(self, example: Example, text: str) -> float:
+        """1 for four paragraphs that all end as given, or for a value within one of the right one; otherwise 0."""
+        if example.kind == "value":
+            value = parse_value(text)
+            return float(value is not None and abs(value - example.facts["score"]) <= TOLERANCE)
+        return float(sentences_kept(example, text) == 1)
+
+
+def passage_prompt(sentences: Sequence[str]) -> str:
+    """The published prompt for a plan and a passage whose paragraphs end with these sentences."""
+    listed = "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1))
+    return (
+        f"{_WRITE} {len(sentences)} short paragraphs. The end sentence of each paragraph must be:\n{listed}\n"
+        "Make a plan then write. Your output should be of the following format:\n"
+        "Plan:\nYour plan here.\nPassage:\nYour passage here.\nThe output is:"
+    )
+
+
+def value_prompt(passage: str) -> str:
+    """The published prompt for a coherency score; of a text with a plan, only the passage is shown."""
+    paragraphs = paragraphs_of(passage)
+    shown = passage.strip() if paragraphs is None else "\n\n".join(paragraphs)
+    return (
+        f'{_ANALYZE} {shown}, then at the last line conclude "Thus the coherency score is [s]", '
+        "where [s] is an integer from 1 to 10.\nThe coherency score is:"
+    )
+
+
+def paragraphs_of(text: str) -> list[str] | None:
+    """The paragraphs below the heading "Passage:"; None without it.
+
+    A paragraph is one line, and an empty line parts it from the next; the passage ends where that pattern ends, or
+    where a model goes on with another prompt.
+    """
+    heading = _HEADING.search(text)
+    if heading is None:
+        return None
+    passage = _NEXT_PROMPT.split(text[heading.end() :], maxsplit=1)[0]
+    found: list[str] = []
+    for block in passage.strip("\n").split("\n\n"):
+        first, *rest = block.strip("\n").split("\n")
+        found.append(first.strip())
+        if rest:
+            break
+    return [paragraph for paragraph in found if paragraph]
+
+
+def sentences_kept(example: Example, text: str) -> float:
+    """The share of the given sentences that end their paragraph exactly; 0 unless there are as many paragraphs."""
+    ends, paragraphs = example.facts["ends"], paragraphs_of(text)
+    if paragraphs is None or len(paragraphs) != len(ends):
+        return 0.0
+    kept = sum(ends_with(paragraph, end) for paragraph, end in zip(paragraphs, ends, strict=True))
+    return kept / len(ends)
+
+
+def ends_with(paragraph: str, sentence: str) -> bool:
+    """Whether a paragraph's last sentence is this one, and not the end of a longer one."""
+    before = paragraph.removesuffix(sentence)
+    return before != paragraph and (not before.strip() or before.rstrip().endswith((".", "!", "?")))

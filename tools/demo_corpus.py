@@ -1,0 +1,141 @@
+"""The text that the embedded pair learns from, as batches of (ids, targets, weights).
+
+Sources: the training splits of all tasks, the running Python's standard library (training files only) and its
+language reference (`pydoc_data`). A batch is a function of its step alone, so a resumed run sees the same text.
+
+Shapes: B rows, T tokens of a row.
+"""
+
+import bisect
+import random
+from collections.abc import Iterator
+from pydoc_data import topics
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from leapdecode.tasks.base import SEPARATOR, Example, Task
+from leapdecode.tasks.code import is_held_out, library_files
+from leapdecode.tasks.registry import find, names
+
+SHAPES = {"short": (24, 256), "long": (8, 768), "longest": (4, 1536)}  # (B, T), always B * T tokens
+LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
+STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
+PROMPT_WEIGHT = 0.1  # of a prompt's tokens in the loss; a completion's weigh 1
+SHARES = {  # of the tokens of a short batch, and of a long one: headers and demonstrations are learnt there
+    "math/rationale": (24, 12),
+    "math/sub_question": (5, 1),
+    "math/sub_answer": (4, 1),
+    "math/value": (6, 3),
+    "blocksworld/action": (9, 20),
+    "blocksworld/plan": (5, 9),
+    "blocksworld/value": (7, 16),
+    "passage/passage": (7, 4),
+    "passage/value": (5, 3),
+    "choice/multiple": (8, 7),
+    "choice/yes_no": (5, 4),
+    "sql/query": (6, 3),
+    "code/function": (8, 5),
+    "source": (10, 12),
+    "reference": (2, 1),
+}
+
+
+def texts() -> dict[str, list[str]]:
+    """The texts that are no task's: standard-library source and the language reference."""
+    source = [path.read_text(encoding="utf-8", errors="ignore") for path in library_files(held_out=False)]
+    reference = [text for name, text in sorted(topics.topics.items()) if not is_held_out(name)]
+    return {"source": source, "reference": reference}
+
+
+def task_kinds() -> list[tuple[Task, str]]:
+    """Every generated kind of every task; `source` is read from files instead."""
+    return [(find(name), kind) for name in names() for kind in find(name).kinds if kind != "source"]
+
+
+class Corpus:
+    """Makes batches; the tokenizer must know the end-of-text token."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, device: str) -> None:
+        self.tokenizer, self.device, self.end = tokenizer, device, tokenizer.eos_token_id
+        self.streams = {name: self._stream(found) for name, found in texts().items()}
+        self.tasks = {f"{task.name}/{kind}": (task, kind) for task, kind in task_kinds()}
+        lengths = {name: self._mean_length(*pair) for name, pair in self.tasks.items()}
+        self.kinds = sorted(SHARES)
+        self.cumulative = [self._cumulative(lengths, column) for column in (0, 1)]
+
+    def _cumulative(self, lengths: dict[str, float], column: int) -> list[float]:
+        """Rising probabilities of drawing each kind, so that its share of the tokens is as wanted."""
+        drawn = [SHARES[kind][column] / lengths.get(kind, STREAM_PIECE) for kind in self.kinds]
+        return [sum(drawn[: number + 1]) / sum(drawn) for number in range(len(drawn))]
+
+    def _stream(self, found: list[str]) -> Tensor:
+        rows = self.tokenizer(found)["input_ids"]
+        return torch.tensor([token for row in rows for token in [*row, self.end]])
+
+    def _mean_length(self, task: Task, kind: str) -> float:
+        shown = [example.body + example.completion for example in task.examples("train", 50, kind, seed=-1)]
+        return sum(len(row) + 1 for row in self.tokenizer(shown)["input_ids"]) / len(shown)
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """(ids [B, T], targets [B, T], weights [B, T]) of one step."""
+        long = step % LONG_EVERY == LONG_EVERY - 1
+        longest = step % LONGEST_EVERY == LONGEST_EVERY - 1
+        count, length = SHAPES["longest" if longest else "long" if long else "short"]
+        rows = [self._row(random.Random(f"batch/{step}/{row}"), length, long) for row in range(count)]
+        ids, targets, weights = (torch.stack(part).to(self.device) for part in zip(*rows, strict=True))
+        return ids, targets, weights
+
+    def _row(self, rng: random.Random, length: int, long: bool) -> tuple[Tensor, Tensor, Tensor]:
+        ids, targets, weights = [], [], []
+        for piece in self._pieces(rng, long):
+            for whole, part in zip((ids, targets, weights), piece, strict=True):
+                whole += part
+            if len(ids) >= length:
+                break
+        return torch.tensor(ids[:length]), torch.tensor(targets[:length]), torch.tensor(weights[:length])
+
+    def _pieces(self, rng: random.Random, long: bool) -> Iterator[tuple[list[int], list[int], list[float]]]:
+        """Documents without end, as (ids, targets, weights); in long rows with header and demonstrations."""
+        length = STREAM_PIECE * (4 if long else 1)
+        while True:
+            kind = self.kinds[bisect.bisect(self.cumulative[long], rng.random())]
+            if kind in self.streams:
+                stream = self.streams[kind]
+                start = rng.randrange(len(stream) - length - 1)
+                part = stream[start : start + length + 1].tolist()
+                yield part[:-1], part[1:], [1.0] * (len(part) - 1)
+                continue
+            task, name = self.tasks[kind]
+            count = rng.choice((1, 1, 2, 3, 4, 5)) if long else 1
+            found = [task.make(random.Random(rng.random()), "train", name) for _ in range(count)]
+            yield self._document(task, found, headed=long)
+
+    def _document(self, task: Task, found: list[Example], headed: bool) -> tuple[list[int], list[int], list[float]]:
+        """Demonstrations and an example as one text; each completion's target after its last token is the end.
+
+        The separator behind a demonstration is read but never a target: a model that has demonstrations before it
+        still ends its own completion with the end of text.
+        """
+        text, spans = task.header(found[0].kind) if headed else "", []
+        for example in found:
+            start = len(text) + len(example.body)
+            spans.append((start, start + len(example.completion)))
+            text += example.body + example.completion + SEPARATOR
+        encoded = self.tokenizer(text[: -len(SEPARATOR)], return_offsets_mapping=True)
+        ids = [*encoded["input_ids"], self.end]
+        ends = [end for _, end in encoded["offset_mapping"]]
+        starts = [start for start, _ in encoded["offset_mapping"]]
+        targets, weights, span = [*ids[1:], self.end], [PROMPT_WEIGHT] * len(ids), 0
+        weights[-1] = 0.0
+        for number, end in enumerate(ends):
+            while span < len(spans) and end > spans[span][1]:
+                span += 1
+            first, last = spans[span] if span < len(spans) else (len(text), len(text))
+            following = starts[number + 1] if number + 1 < len(ends) else len(text)
+            if end == last:
+                targets[number], weights[number] = self.end, 1.0
+            elif first <= following < last:
+                weights[number] = 1.0
+        return ids, targets, weights
