@@ -42,3 +42,12 @@ def test_links_lead_somewhere():
     for name in ("README.md", "docs/architecture.md", "docs/adding_a_method.md", "docs/log.md"):
         for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text()):
             assert (ROOT / name).parent.joinpath(link).exists(), link
+
+
+def test_the_example_task_is_a_task():
+    space = {}
+    exec(compile(blocks("docs/adding_a_task.md")[0], "adding_a_task.md", "exec"), space)
+    task = space["Counting"]()
+    (example,) = task.examples("held_out", 1)
+    assert task.score(example, example.completion) == 1.0
+    assert task.score(example, " 1 2\n") == 0.0

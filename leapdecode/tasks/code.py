@@ -113,8 +113,3 @@ def passage(rng: random.Random, held_out: bool, shown: int, following: int) -> t
     head = "\n".join(lines[start : start + shown]).rstrip()
     return head, text[len(head) :]
 
-
-def prompts(count: int, seed: int = 0, lines: int = SHOWN_LINES) -> list[str]:
-    """`count` held-out passages of up to `lines` lines."""
-    rng = random.Random(f"code/{seed}")
-    return [passage(rng, True, lines, 0)[0] + "\n" for _ in range(count)]
