@@ -21,8 +21,8 @@ from leapdecode.tasks.registry import find, names
 
 SHAPES = {"short": (24, 256), "long": (8, 768), "longest": (4, 1536)}  # (B, T), always B * T tokens
 LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
+PROMPT = -1.0  # marks a prompt's tokens until their weight is known
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
-PROMPT_WEIGHT = 0.1  # of a prompt's tokens in the loss; a completion's weigh 1
 SHARES = {  # of the tokens of a short batch, and of a long one: headers and demonstrations are learnt there
     "math/rationale": (24, 12),
     "math/sub_question": (5, 1),
@@ -78,14 +78,14 @@ class Corpus:
         shown = [example.body + example.completion for example in task.examples("train", 50, kind, seed=-1)]
         return sum(len(row) + 1 for row in self.tokenizer(shown)["input_ids"]) / len(shown)
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """(ids [B, T], targets [B, T], weights [B, T]) of one step."""
+    def batch(self, step: int, prompt_weight: float) -> tuple[Tensor, Tensor, Tensor]:
+        """(ids [B, T], targets [B, T], weights [B, T]) of one step; a completion's tokens weigh 1."""
         long = step % LONG_EVERY == LONG_EVERY - 1
         longest = step % LONGEST_EVERY == LONGEST_EVERY - 1
         count, length = SHAPES["longest" if longest else "long" if long else "short"]
         rows = [self._row(random.Random(f"batch/{step}/{row}"), length, long) for row in range(count)]
         ids, targets, weights = (torch.stack(part).to(self.device) for part in zip(*rows, strict=True))
-        return ids, targets, weights
+        return ids, targets, weights.where(weights != PROMPT, prompt_weight)
 
     def _row(self, rng: random.Random, length: int, long: bool) -> tuple[Tensor, Tensor, Tensor]:
         ids, targets, weights = [], [], []
@@ -127,7 +127,7 @@ class Corpus:
         ids = [*encoded["input_ids"], self.end]
         ends = [end for _, end in encoded["offset_mapping"]]
         starts = [start for start, _ in encoded["offset_mapping"]]
-        targets, weights, span = [*ids[1:], self.end], [PROMPT_WEIGHT] * len(ids), 0
+        targets, weights, span = [*ids[1:], self.end], [PROMPT] * len(ids), 0
         weights[-1] = 0.0
         for number, end in enumerate(ends):
             while span < len(spans) and end > spans[span][1]:

@@ -5,8 +5,8 @@
     python tools/train_demo_pair.py --export leapdecode/data/demo
 
 `demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up,
-stays, and falls linearly over the last quarter. Checkpoints are safetensors files under --work; --export writes fp16
-weights, the tokenizer and SHA256SUMS, the form that `leapdecode` loads.
+follows `PHASES`, and falls linearly over the last quarter. Checkpoints are safetensors files under --work; --export
+writes fp16 weights, the tokenizer and SHA256SUMS, the form that `leapdecode` loads.
 """
 
 import argparse
@@ -32,8 +32,12 @@ SHAPES = {
     "target": {"num_hidden_layers": 24, "hidden_size": 128, "intermediate_size": 320, "num_attention_heads": 4},
     "draft": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 2},
 }
-STEPS = {"target": 3800, "draft": 3000}
-RATE, WARM, FALL = 3e-3, 100, 0.25
+STEPS = {"target": 8000, "draft": 3000}
+PHASES = {  # from a step on: learning rate, weight of a prompt's tokens; lowered when the loss no longer fell
+    "target": [(0, 3e-3, 0.1), (1600, 1.5e-3, 0.5)],
+    "draft": [(0, 3e-3, 0.1)],
+}
+WARM, FALL = 100, 0.25  # steps of warm-up, last share of the steps over which the rate falls to zero
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'assistant' %} {{ message['content'] }}\n\n"
@@ -116,8 +120,10 @@ class Optimizer:
                     }
 
 
-def learning_rate(step: int, steps: int) -> float:
-    return RATE * min(1.0, (step + 1) / WARM, (steps - step) / (FALL * steps))
+def phase(role: str, step: int, steps: int) -> tuple[float, float]:
+    """(learning rate, weight of a prompt's tokens) of one step."""
+    _, rate, weight = max(one for one in PHASES[role] if one[0] <= step)
+    return rate * min(1.0, (step + 1) / WARM, (steps - step) / (FALL * steps)), weight
 
 
 def save_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: Optimizer, step: int) -> None:
@@ -167,10 +173,11 @@ def train(role: str, corpus: Corpus, folder: Path, steps: int, minutes: float) -
         bar = progress.add_task(role, total=steps, completed=step, loss=0.0)
         recent = 0.0
         while step < steps and time.monotonic() - began < minutes * 60:
-            loss = loss_of(model, corpus.batch(step), corpus.device)
+            rate, prompt_weight = phase(role, step, steps)
+            loss = loss_of(model, corpus.batch(step, prompt_weight), corpus.device)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step(learning_rate(step, steps))
+            optimizer.step(rate)
             recent = 0.95 * (recent or loss.item()) + 0.05 * loss.item()
             step += 1
             progress.update(bar, completed=step, loss=recent)

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from leapdecode import __version__
+from leapdecode.cli.bench import bench
 from leapdecode.cli.demo import demo
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.generate import generate
@@ -38,7 +39,7 @@ def options(
     """Decode several tokens per forward pass, without changing one character of the output."""
 
 
-for command in (demo, generate, methods, doctor):
+for command in (demo, generate, bench, methods, doctor):
     app.command()(command)
 
 

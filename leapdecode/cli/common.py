@@ -72,6 +72,16 @@ def _value(method: str, key: str, value: str, default: Any) -> Any:
     return value
 
 
+def parse_budget(value: str | None) -> int | str | None:
+    """`--row-budget` as a number, "auto" or None."""
+    if value is None or value == "auto":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise OptionError(f"--row-budget {value!r} must be a whole number or auto") from None
+
+
 def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False))
 

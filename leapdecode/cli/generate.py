@@ -16,12 +16,13 @@ from leapdecode.cli.common import (
     ModelOption,
     TrustOption,
     open_llm,
+    parse_budget,
     parse_options,
     print_json,
     reports_errors,
 )
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.errors import OptionError, PromptError
+from leapdecode.errors import PromptError
 from leapdecode.methods import find, make
 
 
@@ -42,7 +43,9 @@ def generate(
     stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")] = None,
     verification: Annotated[str, typer.Option(help="seeded: plain decoding's text", hidden=True)] = "seeded",
     executor: Annotated[str | None, typer.Option(help="single or batched")] = None,
-    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", hidden=True)] = None,
+    row_budget: Annotated[
+        str | None, typer.Option(metavar="N|auto", help="most rows per step; auto: as many as pay on this machine")
+    ] = None,
     pool: Annotated[str | None, typer.Option(metavar="FILE", hidden=True)] = None,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")
@@ -76,13 +79,15 @@ def generate(
         repetition_penalty=repetition_penalty, seed=seed, stop=tuple(stop or ()),
     )  # fmt: skip
     options = parse_options(method, option or [])
-    text, budget = _read(prompt), _budget(row_budget)
-    _check_early(text, method, options, executor, (verification, budget, pool))
+    text, budget = _read(prompt), parse_budget(row_budget)
+    _check_early(text, method, options, executor, (verification, pool), budget)
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback)
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)
-    result = llm.generate(text, method=method, sampling=sampling, executor=executor, on_step=show, **options)
+    result = llm.generate(
+        text, method=method, sampling=sampling, executor=executor, row_budget=budget, on_step=show, **options
+    )
     if audit:
         from leapdecode.measure.audit import audit as compare
 
@@ -95,15 +100,18 @@ def generate(
         raise typer.Exit(1)
 
 
-def _check_early(text: str, method: str, options: dict[str, Any], executor: str | None, extras: Any) -> None:
+def _check_early(
+    text: str, method: str, options: dict[str, Any], executor: str | None, extras: Any, budget: Any
+) -> None:
     """Raise what can be known before a model is loaded."""
     if not text:
         raise PromptError("the prompt is empty; give at least one character")
     make(method, options)
     from leapdecode.executors import find_executor
-    from leapdecode.llm.llm import refuse_unavailable
+    from leapdecode.llm.checks import check_row_budget, refuse_unavailable
 
     refuse_unavailable(*extras)
+    check_row_budget(budget)
     if executor is not None:
         find_executor(executor)
 
@@ -118,15 +126,6 @@ def _read(prompt: str) -> str:
         return text.decode()
     except UnicodeDecodeError as error:
         raise PromptError(f"stdin is not UTF-8 text ({error.reason} at byte {error.start})") from error
-
-
-def _budget(value: str | None) -> int | str | None:
-    if value is None or value == "auto":
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        raise OptionError(f"--row-budget {value!r} must be a whole number or auto") from None
 
 
 def _printer(color: bool | None) -> Any:

@@ -18,8 +18,10 @@ class Stats:
     """Counts and times of one sequence.
 
     `target_forwards` counts every forward of the target; `prefill_forwards` those among them that gave no token.
-    Rows are evaluated tokens, the prompt's included. Seconds of a forward that served several sequences are split
-    evenly among them.
+    Rows are evaluated tokens, the prompt's included. `forward_seconds` is time inside the target, `draft_seconds`
+    inside the draft, `propose_seconds` in the method (guessing, walking, learning), `verify_seconds` choosing tokens at
+    the nodes, `commit_seconds` moving cache slots; the rest of `prefill_seconds` and `decode_seconds` is the engine's.
+    Seconds of work that served several sequences are split evenly among them.
     """
 
     tokens: int = 0
@@ -32,6 +34,10 @@ class Stats:
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
     forward_seconds: float = 0.0
+    draft_seconds: float = 0.0
+    propose_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    commit_seconds: float = 0.0
 
     @property
     def tokens_per_forward(self) -> float:

@@ -18,16 +18,20 @@ class TokenTree:
         parents: node id of every node's parent, -1 for the root.
         depths: distance from the root; the node's position is the root's position plus its depth.
         sources: where each node came from ("window", "ngram", "prompt", "draft", ...; "text" for the root).
+        grades: per node, how its source grades it (prompt lookup: tokens that matched); 0 where it says nothing.
+        skipped: nodes that a row budget leaves out of the forward.
         ancestors: per node a bit set of itself and its ancestors (bit i = node i): its row of the attention mask.
     """
 
-    __slots__ = ("ancestors", "children", "depths", "parents", "sources", "tokens")
+    __slots__ = ("ancestors", "children", "depths", "grades", "parents", "skipped", "sources", "tokens")
 
     def __init__(self, root: int) -> None:
         self.tokens = [root]
         self.parents = [-1]
         self.depths = [0]
         self.sources = ["text"]
+        self.grades = [0]
+        self.skipped: frozenset[int] = frozenset()
         self.ancestors = [1]
         self.children: dict[tuple[int, int], int] = {}
 
@@ -37,7 +41,7 @@ class TokenTree:
     def __repr__(self) -> str:
         return f"TokenTree({len(self)} nodes, depth {max(self.depths)})"
 
-    def add(self, parent: int, token: int, source: str) -> int:
+    def add(self, parent: int, token: int, source: str, grade: int = 0) -> int:
         """Add `token` below `parent` (or find it there) and return its node id."""
         known = self.children.get((parent, token))
         if known is not None:
@@ -50,14 +54,15 @@ class TokenTree:
         self.parents.append(parent)
         self.depths.append(self.depths[parent] + 1)
         self.sources.append(source)
+        self.grades.append(grade)
         self.ancestors.append(self.ancestors[parent] | 1 << node)
         return node
 
-    def add_chain(self, parent: int, tokens: Iterable[int], source: str) -> list[int]:
+    def add_chain(self, parent: int, tokens: Iterable[int], source: str, grade: int = 0) -> list[int]:
         """Add `tokens` one below the other, starting below `parent`; returns their node ids."""
         nodes = []
         for token in tokens:
-            parent = self.add(parent, token, source)
+            parent = self.add(parent, token, source, grade)
             nodes.append(parent)
         return nodes
 

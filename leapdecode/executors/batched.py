@@ -78,16 +78,19 @@ class Batched:
         while moving:
             for task in moving:
                 answer, task.answer = task.answer, None
+                began = time.perf_counter()
                 try:
                     task.pending = task.decoding.send(answer)
                 except StopIteration:
                     task.pending = None
                     task.sequence.stats.decode_seconds += time.perf_counter() - task.began
+                task.sequence.stats.propose_seconds += time.perf_counter() - began
             moving = [task for task in moving if isinstance(task.pending, Commit)]
             self._commit([task.pending for task in moving if isinstance(task.pending, Commit)], lines)
 
     def _commit(self, commits: list[Commit], lines: Mapping[str, Lines]) -> None:
         """Commit path by path, and after the target's bring every other line back to the text."""
+        began = time.perf_counter()
         for name, line in lines.items():
             own = [commit for commit in commits if commit.model == name]
             if own:
@@ -95,6 +98,8 @@ class Batched:
             for commit in commits:
                 if commit.model == "target" and name != "target":
                     line.cut_back(commit.sequence)
+        for commit in commits:
+            commit.sequence.stats.commit_seconds += (time.perf_counter() - began) / len(commits)
 
     def _news(self, task: Task) -> Iterator[tuple[Sequence, Step]]:
         for step in task.sequence.steps[task.told :]:
@@ -114,9 +119,12 @@ class Batched:
             root = task.sequence.pending if name == "target" else request.tree.tokens[0]
             request.tree.validate(root, vocabulary)
         raws = lines[name].forward([request for _, request in chosen])
+        began = time.perf_counter()
         answers = self._choose(name, chosen, raws)
+        share = (time.perf_counter() - began) / len(chosen)
         for (task, request), raw, answer in zip(chosen, raws, answers, strict=True):
             task.answer = answer
+            task.sequence.stats.verify_seconds += share
             count(task, request, raw)
 
     def _choose(self, name: str, chosen: list[tuple[Task, Forward]], raws: list[Raw]) -> list[Scores]:
@@ -152,6 +160,7 @@ def count(task: Task, request: Forward, raw: Raw) -> None:
     if request.model != "target":
         stats.draft_forwards += forwards
         stats.draft_rows += raw.rows
+        stats.draft_seconds += raw.seconds + raw.prefill_seconds
         return
     if not stats.target_forwards:
         stats.prefill_seconds = time.perf_counter() - task.began

@@ -10,12 +10,16 @@ import torch
 from leapdecode.core import SamplingParams, Sequence, Step
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.executors import Batched, find_executor
+from leapdecode.llm.checks import check_row_budget, check_vocabularies, checked, refuse_unavailable
 from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import Run
+from leapdecode.methods.budget import RowBudget
 from leapdecode.methods.registry import fresh, make
+from leapdecode.model.cost import CostCurve, row_costs
 from leapdecode.model.load import load_model, load_tokenizer, prepare, resolve
 from leapdecode.model.plain import PlainRunner
+from leapdecode.model.runner import Runner
 
 DEFAULT_METHOD = "lookahead"
 TREE_ROOM = 256  # slots reserved beyond the text for a tree; a larger tree makes the cache grow
@@ -64,10 +68,11 @@ class LLM:
         if draft is not None:
             self.draft, draft_tokenizer = _load(draft, "draft", options, None)
         if self.draft is not None:
-            _check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
+            check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
         self.runner = prepare(self.model, fallback)
         self.draft_runner = prepare(self.draft) if self.draft is not None else None
         self.lock = threading.RLock()
+        self.budgets: dict[tuple[str, int | str, int], RowBudget] = {}
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -100,18 +105,23 @@ class LLM:
             batch_size: sequences decoded at a time by the batched executor; all prompts up to 8 by default.
             executor: "single" or "batched"; batched when there are several prompts and `batch_size` is not 1.
             verification: "seeded": the text of plain decoding, token for token.
-            row_budget, pool: for methods that support them.
+            row_budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on this machine, by
+                the row-cost curve (measured once, kept on disk) and by what became of earlier guesses. None: all.
+            pool: for methods that support it.
             on_step: called with (number of the result, pieces) after every step.
 
         Returns:
             A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the first prompt,
             then those of the second, and so on.
         """
-        many, sampling = is_many(prompts), _checked(sampling)
-        refuse_unavailable(verification, row_budget, pool)
+        many, sampling = is_many(prompts), checked(sampling)
+        refuse_unavailable(verification, pool)
+        check_row_budget(row_budget)
         with self.lock:
             runs = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
-            for number, step in self._steps(runs, self._executor(executor, batch_size, len(runs))):
+            running = self._executor(executor, batch_size, len(runs))
+            self._limit_rows(runs, row_budget, running.batch_size)
+            for number, step in self._steps(runs, running):
                 if on_step:
                     on_step(number, runs[number].pieces(step))
         results = [run.result(self.name) for run in runs]
@@ -124,7 +134,13 @@ class LLM:
         return self.generate(list(messages), **arguments)
 
     def stream(
-        self, prompt: Prompt, *, method: str = DEFAULT_METHOD, sampling: SamplingParams | None = None, **options: Any
+        self,
+        prompt: Prompt,
+        *,
+        method: str = DEFAULT_METHOD,
+        sampling: SamplingParams | None = None,
+        row_budget: int | str | None = None,
+        **options: Any,
     ) -> Iterator[Piece]:
         """Decode one prompt and yield a `Piece` per accepted token, as soon as it is accepted.
 
@@ -132,11 +148,13 @@ class LLM:
         """
         if is_many(prompt):
             raise OptionError("stream takes one prompt; use generate for a list of them")
-        sampling = _checked(sampling)
+        sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
+        check_row_budget(row_budget)
         with self.lock:
             runs = self._prepare([prompt], sampling, method, options)
+            self._limit_rows(runs, row_budget, 1)
         return self._stream(runs[0], self._steps(runs, self._executor("single", 1, 1)))
 
     def _stream(self, run: Run, steps: Generator[tuple[int, Step], None, None]) -> Iterator[Piece]:
@@ -178,6 +196,18 @@ class LLM:
                 runs.append(Run(chosen, sequence, self.tokenizer))
         return runs
 
+    def _limit_rows(self, runs: list[Run], row_budget: int | str | None, batch: int) -> None:
+        """Give the runs' method its row budget; what it learns is kept for later calls with the same options."""
+        if row_budget is None or not runs or not isinstance(self.runner, Runner):
+            return
+        key = (repr(runs[0].method), row_budget, batch)
+        if key not in self.budgets:
+            limit = None if row_budget == "auto" else int(row_budget)
+            cost = CostCurve(row_costs(self.runner, batch)) if row_budget == "auto" else None
+            self.budgets[key] = RowBudget(limit, cost)
+        for run in runs:
+            run.method.budget = self.budgets[key]
+
     def _executor(self, name: str | None, batch_size: int | None, count: int) -> Batched:
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
@@ -185,22 +215,6 @@ class LLM:
         name = name or ("batched" if size > 1 else "single")
         models = {"target": self.runner} | ({"draft": self.draft_runner} if self.draft_runner else {})
         return find_executor(name)(models, batch_size=size)  # type: ignore[arg-type]
-
-
-def refuse_unavailable(verification: str, row_budget: int | str | None, pool: Any) -> None:
-    """Raise `OptionError` for arguments that this version knows but cannot honour."""
-    if verification != "seeded":
-        raise OptionError(f"verification={verification!r} is not available in this version; use 'seeded'")
-    if row_budget is not None:
-        raise OptionError("row_budget is not available in this version; set the method's own sizes instead")
-    if pool is not None:
-        raise OptionError("no method of this version takes a shared pool; leave pool out")
-
-
-def _checked(sampling: SamplingParams | None) -> SamplingParams:
-    if sampling is not None and not isinstance(sampling, SamplingParams):
-        raise OptionError(f"sampling takes SamplingParams(...), not {type(sampling).__name__}")
-    return sampling or SamplingParams()
 
 
 def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
@@ -213,19 +227,3 @@ def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tu
     device, dtype, attention, trust = options
     loaded = load_model(folder, device, dtype, attention, trust)
     return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)
-
-
-def _check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> None:
-    """A draft must mean the same by every token id; raises `OptionError` naming both."""
-    told = [f"{type(one).__name__} ({one.name_or_path or 'object'})" for one in (model, draft)]
-    names = f"target {told[0]} and draft {told[1]}"
-    if tokenizer is not None and other is not None and tokenizer.get_vocab() != other.get_vocab():
-        raise OptionError(
-            f"{names} have different vocabularies ({len(tokenizer)} and {len(other)} tokens); "
-            "choose a draft of the same family, with the same tokenizer"
-        )
-    sizes = [m.get_input_embeddings().num_embeddings for m in (model, draft)]
-    if other is None and sizes[0] != sizes[1]:
-        raise OptionError(
-            f"{names} have vocabularies of {sizes[0]} and {sizes[1]} tokens; choose a draft with the target's"
-        )

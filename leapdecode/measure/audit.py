@@ -47,36 +47,49 @@ def first_difference(first: list[int], second: list[int]) -> int:
 
 
 def audit(llm: LLM, result: Result, sampling: SamplingParams, stream: int = 0) -> Audit:
-    """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same engine.
-
-    Texts that differ are fed through single-row forwards: every position must be plain decoding's choice or within
-    tau of it, and the text must end where a text may end.
-    """
+    """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same engine."""
     samples = replace(sampling, n=stream + 1)
     plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=samples)
     reference = plain[stream] if stream else plain
-    said, place = result.token_ids, first_difference(result.token_ids, reference.token_ids)
+    stopped = result.finish_reason == "stop"
+    return explain(llm, result.prompt_token_ids, result.token_ids, reference.token_ids, sampling, stopped, stream)
+
+
+def explain(
+    llm: LLM,
+    prompt: list[int],
+    said: list[int],
+    reference: list[int],
+    sampling: SamplingParams,
+    stopped: bool,
+    stream: int = 0,
+) -> Audit:
+    """Compare the text `said` behind `prompt` with plain decoding's `reference`.
+
+    Texts that differ are fed through single-row forwards: every position must be plain decoding's choice or within
+    tau of it, and the text must end where a text may end: it `stopped`, or it has all the tokens it may have.
+    """
+    place = first_difference(said, reference)
     if place < 0:
         return Audit(len(said), 1, 0, 0, -1, 0.0, 0.0)
-    if not isinstance(llm.runner, Runner) or place == min(len(said), len(reference.token_ids)):
+    if not isinstance(llm.runner, Runner) or place == min(len(said), len(reference)):
         return Audit(len(said), 0, 0, 1, place, 0.0, 0.0)
-    margins, noise = teacher_forced(llm.runner, result, sampling, stream)
+    margins, noise = teacher_forced(llm.runner, prompt, said, sampling, stream)
     tau = NOISE_FACTOR * noise / min(sampling.temperature or 1.0, 1.0)
-    full = len(said) == min(sampling.max_tokens, llm.runner.max_length - len(result.prompt_token_ids))
-    explained = max(margins) <= tau and (full or result.finish_reason == "stop")
+    full = len(said) == min(sampling.max_tokens, llm.runner.max_length - len(prompt))
+    explained = max(margins) <= tau and (full or stopped)
     return Audit(len(said), 0, int(explained), int(not explained), place, max(margins), tau)
 
 
 @torch.inference_mode()
 def teacher_forced(
-    runner: Runner, result: Result, sampling: SamplingParams, stream: int = 0
+    runner: Runner, prompt: list[int], said: list[int], sampling: SamplingParams, stream: int = 0
 ) -> tuple[list[float], float]:
-    """Feed the result's text through single-row forwards.
+    """Feed a text through single-row forwards.
 
     Returns, per generated token, by how much plain decoding prefers its own choice (0 where it is that token), and
     the largest difference between these logits and those of one block forward over the same text.
     """
-    prompt, said = result.prompt_token_ids, result.token_ids
     text = Sequence(prompt, sampling, stream, max_length=runner.max_length)
     text.limit = len(prompt) + len(said) + 1
     lines = runner.open(1, text.limit + len(said))

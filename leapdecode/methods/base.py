@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.errors import OptionError
+from leapdecode.methods.budget import RowBudget
 from leapdecode.verify.walk import Verdict, walk
 
 Asking = Generator[Request, Scores | None, TokenTree]
@@ -30,6 +31,7 @@ class Method:
     paper: ClassVar[str]
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
+    budget: RowBudget | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for field in self.options():
@@ -54,12 +56,20 @@ class Method:
         self.begin(sequence)
         while sequence.finish_reason is None:
             tree = yield from self.propose(sequence)
+            if self.budget is not None:
+                self.budget.cut(tree, len(sequence.tokens), self.kept())
             scores = yield Forward("target", sequence, tree)
             assert scores is not None, "an executor answers every Forward with Scores"
             verdict = walk(tree, scores.choices)
             kept = sequence.extend(verdict.tokens, verdict.sources, scores.rows)
             yield Commit("target", sequence, verdict.path[:kept])
+            if self.budget is not None:
+                self.budget.learn(tree, verdict)
             self.observe(sequence, tree, verdict)
+
+    def kept(self) -> set[int]:
+        """Nodes of the last tree that a row budget must not cut; closed under parents, without the root."""
+        return set()
 
     def begin(self, sequence: Sequence) -> None:
         """Set up the state for one sequence."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.methods.base import Method, option, private_random
 from leapdecode.pools.ngrams import NgramPool
-from leapdecode.pools.window import LookaheadWindow
+from leapdecode.pools.window import HARVESTED, LookaheadWindow
 from leapdecode.verify.walk import Verdict
 
 
@@ -37,13 +37,23 @@ class Lookahead(Method):
 
     def guess(self, sequence: Sequence) -> TokenTree:
         tree = TokenTree(sequence.pending)
-        for continuation in self.pool.get(sequence.pending):
-            tree.add_chain(0, continuation, "ngram")
+        for continuation, grade in self.pool.get(sequence.pending):
+            tree.add_chain(0, continuation, "ngram", grade)
+        if self.budget is not None:
+            width = self.budget.columns(self.window, self.ngram - 1, len(sequence.tokens))
+            if width != self.columns.width:
+                self.columns.resize(width, sequence.pending)
         self.columns.place(tree)
         return tree
 
+    def kept(self) -> set[int]:
+        return {node for level in self.columns.nodes for node in level} - {0}
+
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)
+        if self.budget is not None:
+            harvested = sum(tree.grades[node] == HARVESTED for node in verdict.path)
+            self.budget.harvested(harvested, accepted, len(tree) - len(tree.skipped), len(sequence.tokens))
         self.columns.advance(verdict.choices, accepted, sequence.pending, self.pool)
         if self.pool_from_prompt:
             self.pool.add_text(sequence.tokens[-(accepted + self.ngram - 1) :], self.ngram)

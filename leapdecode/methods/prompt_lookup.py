@@ -28,6 +28,6 @@ class PromptLookup(Method):
     def guess(self, sequence: Sequence) -> TokenTree:
         tree = TokenTree(sequence.pending)
         self.occurrences.index(sequence.tokens)
-        found = self.occurrences.continuation(sequence.tokens, self.min_match, self.num_tokens)
-        tree.add_chain(0, found, "prompt")
+        found, matched = self.occurrences.continuation(sequence.tokens, self.min_match, self.num_tokens)
+        tree.add_chain(0, found, "prompt", matched)
         return tree

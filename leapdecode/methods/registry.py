@@ -66,5 +66,7 @@ def _help(field: dataclasses.Field[Any]) -> str:
 
 
 def fresh(method: Method) -> Method:
-    """A copy with the same options and no state, for another sequence."""
-    return dataclasses.replace(method)
+    """A copy with the same options and no state, for another sequence; a row budget is shared."""
+    copy = dataclasses.replace(method)
+    copy.budget = method.budget
+    return copy

@@ -1,9 +1,16 @@
-"""The row-cost curve: what a forward of 1, 2, 4, ... rows costs on this machine."""
+"""The row-cost curve: what a forward of 1, 2, 4, ... rows costs on this machine, measured once and kept on disk."""
 
+import bisect
+import contextlib
+import hashlib
+import json
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,12 +24,16 @@ CONTEXTS = (64, 512)
 
 @dataclass(frozen=True)
 class RowCost:
-    """Median milliseconds of a forward of `rows` behind `context` cached tokens, and the ratio to one row there."""
+    """Milliseconds of a forward of `rows` per sequence behind `context` cached tokens.
+
+    `milliseconds` is the median, `ratio` that against the median of one row, `fastest` the smallest.
+    """
 
     context: int
     rows: int
     milliseconds: float
     ratio: float
+    fastest: float
 
 
 def _synchronise(runner: Runner) -> None:
@@ -30,20 +41,21 @@ def _synchronise(runner: Runner) -> None:
         torch.cuda.synchronize(runner.device)
 
 
-def _times(runner: Runner, context: int, counts: list[int], repeats: int) -> dict[int, list[float]]:
+def _times(runner: Runner, context: int, counts: list[int], repeats: int, batch: int) -> dict[int, list[float]]:
     """Seconds per row count, the counts taken in turn so that a busy moment hits all of them."""
-    text = Sequence([1] * context, SamplingParams(max_tokens=1 << 20), max_length=runner.max_length)
-    lines = runner.open(1, context + max(counts))
-    lines.join(text)
-    lines.forward([Forward("target", text, TokenTree(1))])
+    endless = SamplingParams(max_tokens=1 << 20)
+    texts = [Sequence([1] * context, endless, max_length=runner.max_length) for _ in range(batch)]
+    lines = runner.open(batch, context + max(counts))
+    for text in texts:
+        lines.join(text)
+    lines.forward([Forward("target", text, TokenTree(1)) for text in texts])
     taken: dict[int, list[float]] = {rows: [] for rows in counts}
     for repeat in range(repeats + 1):
         for rows in counts:
-            tree = TokenTree(1)
-            tree.add_chain(0, [1] * (rows - 1), "probe")
+            asked = [Forward("target", text, _chain(rows)) for text in texts]
             _synchronise(runner)
             began = time.perf_counter()
-            lines.forward([Forward("target", text, tree)])
+            lines.forward(asked)
             _synchronise(runner)
             if repeat:  # the first round warms up
                 taken[rows].append(time.perf_counter() - began)
@@ -51,14 +63,98 @@ def _times(runner: Runner, context: int, counts: list[int], repeats: int) -> dic
     return taken
 
 
-def measure_row_costs(runner: Runner, repeats: int = 9, tick: Callable[[], Any] = lambda: None) -> list[RowCost]:
+def _chain(rows: int) -> TokenTree:
+    tree = TokenTree(1)
+    tree.add_chain(0, [1] * (rows - 1), "probe")
+    return tree
+
+
+def measure_row_costs(
+    runner: Runner, repeats: int = 9, tick: Callable[[], Any] = lambda: None, batch: int = 1
+) -> list[RowCost]:
     """The curve at two context lengths (fewer rows or contexts where the model's own is short)."""
     found = []
     for context in CONTEXTS:
         counts = [rows for rows in ROWS if context + rows <= runner.max_length]
         if not counts:
             continue
-        medians = {rows: statistics.median(v) * 1e3 for rows, v in _times(runner, context, counts, repeats).items()}
-        found += [RowCost(context, rows, value, value / medians[1]) for rows, value in medians.items()]
+        taken = _times(runner, context, counts, repeats, batch)
+        medians = {rows: statistics.median(values) * 1e3 for rows, values in taken.items()}
+        found += [
+            RowCost(context, rows, value, value / medians[1], min(taken[rows]) * 1e3) for rows, value in medians.items()
+        ]
         tick()
     return found
+
+
+class CostCurve:
+    """Milliseconds of a step by rows and cached tokens: straight lines between what was measured.
+
+    It goes by the fastest forwards, which a busy machine disturbs least, and never falls with more rows.
+    """
+
+    def __init__(self, costs: list[RowCost]) -> None:
+        self.contexts = sorted({cost.context for cost in costs})
+        self.lines = [self._line([cost for cost in costs if cost.context == context]) for context in self.contexts]
+
+    @staticmethod
+    def _line(costs: list[RowCost]) -> list[tuple[int, float]]:
+        ordered = sorted(costs, key=lambda cost: cost.rows)
+        return [(c.rows, min(other.fastest for other in ordered[place:])) for place, c in enumerate(ordered)]
+
+    def __call__(self, rows: int, context: int) -> float:
+        """Beyond the measured rows the last line goes on; beyond the measured contexts the nearest one counts."""
+        place = bisect.bisect_left(self.contexts, context)
+        if place in (0, len(self.contexts)):
+            return self._at(min(place, len(self.contexts) - 1), rows)
+        low, high = self.contexts[place - 1], self.contexts[place]
+        share = (context - low) / (high - low)
+        return (1 - share) * self._at(place - 1, rows) + share * self._at(place, rows)
+
+    def _at(self, line: int, rows: int) -> float:
+        points = self.lines[line]
+        end = min(max(bisect.bisect_left(points, (rows, 0.0)), 1), len(points) - 1)
+        (x0, y0), (x1, y1) = points[end - 1], points[end]
+        return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)
+
+
+def cache_file() -> Path:
+    """Where measured curves are kept: the user's cache folder."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "leapdecode" / "row_costs.json"
+
+
+def curve_key(runner: Runner, batch: int) -> str:
+    """What a curve depends on: the model's shape, dtype, attention, device, threads, versions, batch."""
+    config = json.dumps(runner.config.to_dict(), sort_keys=True, default=str)
+    shape = hashlib.sha256(config.encode()).hexdigest()[:12]
+    device = torch.cuda.get_device_name(runner.device) if runner.device.type == "cuda" else platform.processor()
+    attention = runner.model.config._attn_implementation
+    parts = (type(runner.model).__name__, shape, runner.dtype, attention, runner.device.type, device)
+    return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, f"batch {batch}")))
+
+
+def row_costs(runner: Runner, batch: int = 1, repeats: int = 5, path: Path | None = None) -> list[RowCost]:
+    """The model's curve on this machine, from disk or measured now and kept; a folder that refuses costs only time."""
+    path, key = path or cache_file(), curve_key(runner, batch)
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, json.JSONDecodeError):
+        known = json.loads(path.read_text())
+    if key in known:
+        return [RowCost(**cost) for cost in known[key]]
+    costs = measure_row_costs(runner, repeats, batch=batch)
+    keep_costs(costs, key, path)
+    return costs
+
+
+def keep_costs(costs: list[RowCost], key: str, path: Path | None = None) -> None:
+    """Enter a curve into the file on disk, beside those of others."""
+    path = path or cache_file()
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, json.JSONDecodeError):
+        known = json.loads(path.read_text())
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{os.getpid()}")
+        beside.write_text(json.dumps(known | {key: [asdict(cost) for cost in costs]}, indent=1))
+        beside.replace(path)

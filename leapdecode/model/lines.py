@@ -111,7 +111,7 @@ class SlotLines:
             line.tree, line.evaluated = tree, 0
         start, base = len(line.tokens), max(len(line.tokens), len(text) - 1)
         deepest = min(request.sequence.limit - 2, self.runner.max_length - 1) - base
-        nodes = [node for node in range(line.evaluated, len(tree)) if tree.depths[node] <= deepest]
+        nodes = [n for n in range(line.evaluated, len(tree)) if tree.depths[n] <= deepest and n not in tree.skipped]
         return RowPlan(line.row, start, base, text[start:base], nodes, tree.tokens, tree.ancestors, tree.depths)
 
     def _prefill(self, request: Forward, plan: RowPlan, keep: int) -> tuple[int, float]:

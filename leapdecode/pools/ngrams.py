@@ -5,21 +5,24 @@ from collections.abc import Iterator
 
 
 class NgramPool:
-    """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G)."""
+    """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G).
+
+    Each continuation has a grade, a small number that says where it last came from.
+    """
 
     def __init__(self, per_key: int) -> None:
         self.per_key = per_key
-        self.entries: dict[int, OrderedDict[tuple[int, ...], None]] = {}
+        self.entries: dict[int, OrderedDict[tuple[int, ...], int]] = {}
 
     def __len__(self) -> int:
         return sum(len(values) for values in self.entries.values())
 
-    def add(self, key: int, value: tuple[int, ...]) -> None:
+    def add(self, key: int, value: tuple[int, ...], grade: int = 0) -> None:
         """Remember that `value` followed `key`; the least recently used continuation leaves when there are too many."""
         if self.per_key == 0:
             return
         values = self.entries.setdefault(key, OrderedDict())
-        values[value] = None
+        values[value] = grade
         values.move_to_end(value)
         if len(values) > self.per_key:
             values.popitem(last=False)
@@ -29,6 +32,6 @@ class NgramPool:
         for start in range(len(tokens) - size + 1):
             self.add(tokens[start], tuple(tokens[start + 1 : start + size]))
 
-    def get(self, key: int) -> Iterator[tuple[int, ...]]:
-        """Continuations of `key`, newest first."""
-        return reversed(self.entries.get(key, OrderedDict()))
+    def get(self, key: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """(continuation, grade) pairs of `key`, newest first."""
+        return reversed(self.entries.get(key, OrderedDict()).items())

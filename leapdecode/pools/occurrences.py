@@ -16,10 +16,10 @@ class Occurrences:
                 self.ends[size][tuple(tokens[end - size : end])] = end
         self.indexed = max(self.indexed, len(tokens) - 1)
 
-    def continuation(self, tokens: list[int], shortest: int, count: int) -> list[int]:
-        """Up to `count` tokens that followed the most recent occurrence of the longest matching ending."""
+    def continuation(self, tokens: list[int], shortest: int, count: int) -> tuple[list[int], int]:
+        """Up to `count` tokens that followed the most recent occurrence of the longest matching ending; its length."""
         for size in range(min(self.longest, len(tokens)), shortest - 1, -1):
             end = self.ends[size].get(tuple(tokens[len(tokens) - size :]))
             if end is not None:
-                return tokens[end : end + count]
-        return []
+                return tokens[end : end + count], size
+        return [], 0

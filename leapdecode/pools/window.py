@@ -9,6 +9,8 @@ import random
 from leapdecode.core import TokenTree
 from leapdecode.pools.ngrams import NgramPool
 
+HARVESTED = 1  # the grade of n-grams that come from a window
+
 
 class LookaheadWindow:
     """W columns of at most `ngram` - 1 levels, with the mechanics of one step: place, harvest, shift.
@@ -27,8 +29,23 @@ class LookaheadWindow:
         self.stale = [0] * width  # per column, how many of its lower levels are still filler
         self.nodes: list[list[int]] = []
 
+    def resize(self, width: int, pending: int) -> None:
+        """Change the number of columns: the last ones are dropped, or new ones start from filler; 0 rests."""
+        if width and not self.width:
+            self.levels, self.stale = [[self.random.choice(self.filler) for _ in range(width)]], [0] * width
+        more = width - self.width if self.width else 0
+        filled = [[self.random.choice(self.filler) for _ in range(more)] for _ in self.levels]
+        self.levels = [level[:width] + new for level, new in zip(self.levels, filled, strict=True)]
+        self.stale = self.stale[:width] + [len(self.levels)] * more
+        self.width = width
+        if width:
+            self.levels[0][0] = pending
+
     def place(self, tree: TokenTree) -> None:
         """Add the window's cells to `tree`: (0, j) below (0, j-1), (l, j) below (l-1, j); the root is (0, 0)."""
+        if not self.width:
+            self.nodes = []
+            return
         first = [0, *tree.add_chain(0, self.levels[0][1:], "window")]
         self.nodes = [first]
         for level in self.levels[1:]:
@@ -40,6 +57,8 @@ class LookaheadWindow:
 
         `choices` are those of the tree that `place` filled; a choice of -1 (not evaluated) ends the window's growth.
         """
+        if not self.nodes:
+            return
         new = [choices[node] for node in self.nodes[-1]]
         if min(new) < 0:
             self.levels[0][0] = pending
@@ -56,7 +75,7 @@ class LookaheadWindow:
         for column in range(self.width):
             if not self.stale[column]:
                 values = tuple(level[column] for level in self.levels[1:])
-                pool.add(self.levels[0][column], values)
+                pool.add(self.levels[0][column], values, HARVESTED)
 
     def _move(self, dropped: int, accepted: int, pending: int) -> None:
         offset = (accepted if self.shift else 1) - dropped

@@ -112,4 +112,3 @@ def passage(rng: random.Random, held_out: bool, shown: int, following: int) -> t
     text = "\n".join(lines[start : start + shown + following]).rstrip("\n") + "\n"
     head = "\n".join(lines[start : start + shown]).rstrip()
     return head, text[len(head) :]
-

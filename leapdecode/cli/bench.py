@@ -1,0 +1,214 @@
+"""`leapdecode bench`: methods against plain decoding on tasks, measured so that a sceptic believes it."""
+
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    TrustOption,
+    open_llm,
+    parse_budget,
+    parse_options,
+    print_json,
+    reports_errors,
+)
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.methods import find, make
+
+ROOT = Path("leapdecode-bench")
+PLAIN = "autoregressive"
+
+
+@reports_errors
+def bench(
+    model: ModelOption = "demo",
+    draft: DraftOption = None,
+    methods: Annotated[
+        str, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options")
+    ] = "prompt_lookup,lookahead",
+    tasks: Annotated[str, typer.Option(help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE")] = "math,code",
+    limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="times that every prompt is decoded by every method")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
+    max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
+    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
+    top_p: Annotated[float, typer.Option(help="keep the tokens that make up this probability")] = 1.0,
+    seed: Annotated[int, typer.Option(help="of the prompts and of sampling")] = 0,
+    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", help="for every method that sets none")] = None,
+    peers: Annotated[str | None, typer.Option(help="other engines on the same weights: hf")] = None,
+    output: Annotated[Path | None, typer.Option(help=f"folder of the results; default: a new one in {ROOT}/")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    json: JsonOption = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    attn: AttentionOption = "auto",
+    trust_remote_code: TrustOption = False,
+) -> None:
+    """Measure methods against plain decoding on tasks.
+
+    Plain decoding is always in the run. Every prompt is decoded by all methods in turn; a speed-up is the median of
+    the paired ratios, with its 95% interval. Texts are compared token by token with plain decoding's.
+
+    The folder gets records.jsonl, results.json, report.md, report.html and the plots.
+
+    Examples:
+
+      leapdecode bench
+
+      leapdecode bench --methods lookahead,lookahead:window=15:ngram=5:guesses=15 --tasks code/source,sql
+
+      leapdecode bench -m path/to/model --draft path/to/draft --tasks jsonl=questions.jsonl --peers hf
+
+      leapdecode bench --tasks all --limit 50 --output results/all --resume
+    """
+    chosen = parse_methods(methods, row_budget)
+    sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
+    run = facts(llm, draft, [methods, tasks, limit, rounds, batch_size, row_budget, peers], sampling)
+    work = prepare(llm, chosen, tasks, limit, rounds, batch_size, peers, sampling)
+    from leapdecode.measure.store import Store
+
+    store = Store.open(ROOT, output, run, resume)
+    measure(work, store)
+    report = finish(work, store, run)
+    if json:
+        print_json(report)
+    else:
+        show(report, store.folder)
+    if any(row["unexplained"] for row in report["rows"] if not row["method"].startswith("hf-")):
+        raise typer.Exit(1)
+
+
+def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """(method, options) pairs with plain decoding first; raises user errors with suggestions."""
+    found: list[tuple[str, dict[str, Any]]] = [(PLAIN, {})]
+    for part in filter(None, (part.strip() for part in wanted.split(","))):
+        name, *pairs = part.split(":")
+        find(name)
+        own = [pair for pair in pairs if not pair.startswith("row_budget=")]
+        options = parse_options(name, own)
+        make(name, options)
+        budget = parse_budget(next((pair.partition("=")[2] for pair in pairs if pair not in own), row_budget))
+        if budget is not None and name != PLAIN:
+            from leapdecode.llm.checks import check_row_budget
+
+            check_row_budget(budget)
+            options["row_budget"] = budget
+        if (name, options) not in found:
+            found.append((name, options))
+    return found
+
+
+def prepare(
+    llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, rounds: int, batch_size: int,
+    peers: str | None, sampling: SamplingParams,
+) -> Any:  # fmt: skip
+    """The bench, with everything checked before anything is measured."""
+    from leapdecode.measure.bench import Bench
+    from leapdecode.measure.contenders import Contender, Ours
+    from leapdecode.measure.peers import peers as other_engines
+    from leapdecode.measure.workloads import build
+
+    for name, _ in chosen:
+        if find(name).needs_draft and llm.draft is None:
+            raise OptionError(f"method {name!r} needs a draft model; pass --draft MODEL")
+    contenders: list[Contender] = [Ours(llm, name, options) for name, options in chosen]
+    contenders += other_engines(peers, llm) if peers else []
+    workloads = build(tasks, llm.tokenizer, limit, sampling.seed, sampling)
+    return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
+
+
+def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingParams) -> dict[str, Any]:
+    """What is measured on what; a run is resumed only where all of it is equal but for argv and revision."""
+    from dataclasses import asdict
+
+    from leapdecode.measure.machine import machine, revision
+
+    return {
+        "model": llm.name,
+        "draft": draft or (llm.name if llm.draft is not None else None),
+        "sizes": {
+            role: sum(p.numel() for p in one.parameters())
+            for role, one in (("target", llm.model), ("draft", llm.draft))
+            if one is not None
+        },
+        "dtype": str(llm.model.dtype).removeprefix("torch."),
+        **machine(llm.runner.device),
+        "revision": revision(),
+        "note": note_of(llm.name),
+        "settings": settings,
+        "sampling": {key: value for key, value in asdict(sampling).items() if key != "logits_processors"},
+        "seed": sampling.seed,
+        "argv": sys.argv[1:],
+    }
+
+
+def note_of(model: str) -> str | None:
+    """What a folder of an inflated model says of itself: whose text, at whose cost."""
+    path = Path(model) / "inflated.json"
+    return str(jsonlib.loads(path.read_text())["note"]) if path.is_file() else None
+
+
+def measure(work: Any, store: Any) -> None:
+    """Run what is missing, with a progress bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console, done = Console(stderr=True), {record.key for record in store.read()}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("measuring", total=work.total, completed=len(done))
+        try:
+            for records in work.run(done):
+                store.add(records)
+                progress.update(bar, advance=len(records), description=records[0].task)
+        except KeyboardInterrupt:
+            typer.echo(f"\nstopped; go on with --resume --output {store.folder}", err=True)
+            raise
+
+
+def finish(work: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
+    """The document, and its files in the folder."""
+    from dataclasses import asdict
+
+    from leapdecode.measure.report import write_files
+    from leapdecode.measure.summary import document
+    from leapdecode.model.cost import row_costs
+
+    costs = [asdict(cost) for cost in row_costs(work.llm.runner, work.batch_size)]
+    report = document(run | {"row_costs": costs}, store.read(), work.contenders)
+    write_files(report, store.folder)
+    return report
+
+
+def show(report: dict[str, Any], folder: Path) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Column, Table
+
+    from leapdecode.measure.report import HEAD, cells
+
+    console = Console(highlight=False)
+    columns = [
+        Column(name, justify="left" if place < 2 else "right", overflow="fold") for place, name in enumerate(HEAD)
+    ]
+    columns[1].min_width, columns[3].min_width = 14, 9
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, row in enumerate(report["rows"]):
+        last = number + 1 == len(report["rows"]) or report["rows"][number + 1]["task"] != row["task"]
+        table.add_row(*map(escape, cells(row)), end_section=last)
+    console.print(table, width=max(console.width, 110) if not console.is_terminal else None)
+    said = f"speed-up over plain decoding: median of paired ratios, with its 95% interval\n{folder / 'report.html'}"
+    console.print(escape(said), soft_wrap=True)

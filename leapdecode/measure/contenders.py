@@ -1,0 +1,50 @@
+"""What the bench lets decode: a method of ours with options, or a peer on the same loaded weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from leapdecode.core import SamplingParams
+from leapdecode.llm import LLM, Result
+
+
+@dataclass
+class Outcome:
+    """One text that a contender decoded: its ids, its counts by name (those it has), and our `Result` where it is ours.
+
+    `counts` uses the names of `core.Stats`; a peer gives those that can be had.
+    """
+
+    token_ids: list[int]
+    text: str
+    counts: dict[str, Any]
+    result: Result | None = None
+
+
+class Contender(Protocol):
+    """Something that decodes prompts; `label` is its name in reports."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def options(self) -> dict[str, Any]: ...
+    def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]: ...
+
+
+@dataclass
+class Ours:
+    """A method of this library."""
+
+    llm: LLM
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return ":".join([self.method, *[f"{key}={value}" for key, value in self.options.items()]])
+
+    def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
+        """Decode a unit of prompts, `batch_size` at a time."""
+        asked: list[Any] = list(prompts)
+        results = self.llm.generate(asked, method=self.method, sampling=sampling, batch_size=batch_size, **self.options)
+        return [Outcome(result.token_ids, result.text, vars(result.stats), result) for result in results]

@@ -1,0 +1,25 @@
+"""Medians with intervals that assume nothing about the distribution of a noisy machine's times."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+LEVEL = 0.95
+
+
+def median_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float, float]:
+    """(median, low, high): the interval between two order statistics that covers the median with at least `level`.
+
+    How many of n independent values lie below the true median is binomial (n, 1/2), whatever their distribution. Up to
+    five values cannot reach 95%; then the interval is their range. Raises ValueError for no values.
+    """
+    ordered = sorted(values)
+    count, left_out, missed = len(ordered), 0, 0.0
+    if not ordered:
+        raise ValueError("an interval needs at least one value")
+    for below in range(count // 2):
+        missed += 2 * math.comb(count, below) * 0.5**count
+        if missed > 1 - level:
+            break
+        left_out = below
+    return statistics.median(ordered), ordered[left_out], ordered[count - 1 - left_out]

@@ -1,0 +1,104 @@
+"""Other engines in the same run. transformers' own `generate` on the same loaded weights; one class per engine."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from leapdecode.core import SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.llm import LLM
+from leapdecode.measure.contenders import Contender, Outcome
+
+GUESSES = 10  # prompt_lookup_num_tokens, as in transformers' documentation
+
+
+@dataclass
+class HuggingFace:
+    """`model.generate` in one of its modes: "plain", "prompt_lookup" or "assisted" (with the draft)."""
+
+    llm: LLM
+    mode: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"hf-{self.mode}"
+
+    def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
+        """Each prompt alone: assisted generation takes one text at a time, and padding would change others' rows."""
+        return [self._one(prompt, sampling) for prompt in prompts]
+
+    def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
+        ids = torch.tensor([prompt], device=self.llm.model.device)
+        if sampling.seed is not None and not sampling.greedy:
+            torch.manual_seed(sampling.seed)
+        with counted(self.llm.model) as target, counted(self.llm.draft) as draft:
+            began = time.perf_counter()
+            config, extra = self._config(sampling), self._extra(sampling)
+            whole = self.llm.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **extra)
+            seconds = time.perf_counter() - began
+        said = whole[0, len(prompt) :].tolist()
+        counts = {
+            "target_forwards": target[0],
+            "prefill_forwards": 0,
+            "target_rows": target[1],
+            "draft_forwards": draft[0],
+            "draft_rows": draft[1],
+            "decode_seconds": seconds,
+        }
+        text = self.llm.tokenizer.decode(said, skip_special_tokens=True) if self.llm.tokenizer else ""
+        return Outcome(said, text, counts)
+
+    def _extra(self, sampling: SamplingParams) -> dict[str, Any]:
+        modes: dict[str, dict[str, Any]] = {
+            "plain": {},
+            "prompt_lookup": {"prompt_lookup_num_tokens": GUESSES},
+            "assisted": {"assistant_model": self.llm.draft},
+        }
+        processors = list(sampling.logits_processors)
+        return modes[self.mode] | ({"logits_processor": processors} if processors else {})
+
+    def _config(self, sampling: SamplingParams) -> GenerationConfig:
+        ends = None if sampling.ignore_eos else sorted(self.llm.end_tokens | set(sampling.stop_token_ids)) or None
+        chosen = {} if sampling.greedy else {
+            "temperature": sampling.temperature, "top_k": sampling.top_k or 0, "top_p": sampling.top_p
+        }  # fmt: skip
+        return GenerationConfig(
+            max_new_tokens=sampling.max_tokens,
+            do_sample=not sampling.greedy,
+            repetition_penalty=sampling.repetition_penalty,
+            eos_token_id=ends,
+            pad_token_id=ends[0] if ends else 0,
+            **chosen,
+        )
+
+
+@contextmanager
+def counted(model: Any) -> Iterator[list[int]]:
+    """[forwards, rows] of a model while the block runs; zeros without a model."""
+    counts = [0, 0]
+
+    def count(module: Any, args: Any, kwargs: Any) -> None:
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        counts[0] += 1
+        counts[1] += ids.numel() if ids is not None else 0
+
+    hook = model.register_forward_pre_hook(count, with_kwargs=True) if model is not None else None
+    try:
+        yield counts
+    finally:
+        if hook:
+            hook.remove()
+
+
+def peers(name: str, llm: LLM) -> list[Contender]:
+    """The contenders that `--peers NAME` adds; raises `OptionError` for a name that is not known."""
+    if name != "hf":
+        raise OptionError(f"--peers {name!r} is not known; choose hf")
+    modes = ["plain", "prompt_lookup"] + (["assisted"] if llm.draft is not None else [])
+    return [HuggingFace(llm, mode) for mode in modes]

@@ -1,0 +1,109 @@
+"""From records to the bench's document: one row per contender and task, as `bench --json` prints them."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from leapdecode.measure.bench import BASELINE, COUNTS, Record
+from leapdecode.measure.contenders import Contender
+from leapdecode.measure.intervals import median_interval
+from leapdecode.measure.loops import LOOPING
+
+SCHEMA = 1
+
+
+def document(run: dict[str, Any], records: Sequence[Record], contenders: Sequence[Contender]) -> dict[str, Any]:
+    """`run` is what was measured on what; rows are in the order of tasks and contenders."""
+    tasks = list(dict.fromkeys(record.task for record in records))
+    rows = []
+    for task in tasks:
+        plain = [record for record in records if (record.task, record.contender) == (task, BASELINE)]
+        for contender in contenders:
+            own = [record for record in records if (record.task, record.contender) == (task, contender.label)]
+            if own:
+                rows.append(row(contender, task, own, plain))
+    return {"schema": SCHEMA, "run": run, "rows": rows}
+
+
+def row(contender: Contender, task: str, own: list[Record], plain: list[Record]) -> dict[str, Any]:
+    """Sums, medians and intervals of one contender on one task.
+
+    `not_looping` has the same speed and hits over units without looping texts, `decode_speedup` the speed-up without
+    the time to the first token.
+    """
+    calm = [record for record in own if record.repeated <= LOOPING]
+    memory = max(record.peak_memory for record in own)
+    first = [record.first_token for record in own if record.first_token is not None]
+    composition = sums(record.composition for record in own)
+    whole = sum(composition.values())
+    return {
+        "method": contender.label,
+        "options": contender.options,
+        "task": task,
+        "texts": sum(record.texts for record in own),
+        **speed(own, plain),
+        **hits(own),
+        "accepted_lengths": dict(sorted(sums(r.accepted for r in own).items(), key=lambda pair: int(pair[0]))),
+        "time_to_first_token": statistics.median(first) if first else None,
+        "time_composition": {name: value / whole for name, value in composition.items()} if whole else {},
+        "peak_memory": memory,
+        "quality": quality(own),
+        "identical": sum(record.verdicts[0] for record in own),
+        "tie_explained": sum(record.verdicts[1] for record in own),
+        "unexplained": sum(record.verdicts[2] for record in own),
+        "not_looping": {"units": len(calm), **(speed(calm, plain) | hits(calm) if calm else {})},
+    }
+
+
+def sums(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Values added up by key."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        for key, value in part.items():
+            total[key] += value
+    return dict(total)
+
+
+def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
+    """Tokens, seconds and the paired speed-ups over plain decoding."""
+    base = {(record.unit, record.round): record for record in plain}
+    pairs = [(record, base[record.unit, record.round]) for record in own if (record.unit, record.round) in base]
+    ratios = [rate(record) / rate(other) for record, other in pairs]
+    late = [rate(r, r.first_token) / rate(p, p.first_token) for r, p in pairs if r.first_token and p.first_token]
+    median, low, high = median_interval(ratios)
+    seconds, tokens = sum(record.seconds for record in own), sum(record.tokens for record in own)
+    return {
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": tokens / seconds,
+        "speedup": median,
+        "speedup_interval": [low, high],
+        "decode_speedup": statistics.median(late) if late else None,
+        "pairs": len(ratios),
+    }
+
+
+def rate(record: Record, left_out: float | None = None) -> float:
+    """Tokens per second, without `left_out` seconds."""
+    return max(record.tokens, 1) / max(record.seconds - (left_out or 0.0), 1e-9)
+
+
+def hits(own: list[Record]) -> dict[str, Any]:
+    """Forwards and rows by name (None where a contender cannot count them), and tokens per forward."""
+    counted = sums(record.counts for record in own)
+    found: dict[str, Any] = {name: counted.get(name) for name in COUNTS}
+    forwards = counted.get("target_forwards", 0) - counted.get("prefill_forwards", 0)
+    found["tokens_per_forward"] = sum(record.tokens for record in own) / forwards if forwards else None
+    # Without the prompt but for its last token, the first root: plain decoding evaluates one row per forward.
+    prompts = sum(record.prompt_tokens - record.texts for record in own)
+    rows = counted.get("target_rows")
+    found["decode_rows"] = None if rows is None else rows - prompts
+    found["rows_per_forward"] = (rows - prompts) / forwards if forwards and rows is not None else None
+    return found
+
+
+def quality(own: list[Record]) -> float | None:
+    """Mean score of the texts of the first round, None without a checker."""
+    scores = [score for record in own if record.round == 0 for score in record.scores if score is not None]
+    return statistics.mean(scores) if scores else None

@@ -1,0 +1,174 @@
+"""Row budgets: which guesses are worth their rows.
+
+Every evaluated node costs a row. A node's chance of acceptance is estimated from what became of nodes like it (same
+source, match length, depth and place among its siblings), and the tree is cut where expected tokens per second stop
+growing. A cut node is not evaluated; it changes the speed, never the text.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from leapdecode.core import TokenTree
+from leapdecode.verify.walk import Verdict
+
+PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
+FORGET = 0.99  # per step: texts change their ways
+DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
+HOPE = 0.5  # a window is tried where it makes a step at most this much dearer
+TRIAL, FIRST_REST, LONGEST_REST = 24, 64, 8192  # steps
+
+StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
+
+
+class HitRates:
+    """How often nodes of a kind were accepted once their parent was, forgetting slowly."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Hashable, tuple[float, float, int]] = {}  # kind -> hits, trials, step of the last trial
+        self.step = 0
+
+    def _counts(self, kind: Hashable) -> tuple[float, float]:
+        hits, trials, last = self.counts.get(kind, (0.0, 0.0, self.step))
+        faded = FORGET ** (self.step - last)
+        return hits * faded, trials * faded
+
+    def rate(self, kinds: list[Hashable]) -> float:
+        """The chance for the last of `kinds`, which run from coarse to fine: each smooths the next."""
+        chance = PRIOR
+        for kind in kinds:
+            hits, trials = self._counts(kind)
+            chance = (hits + WEIGHT * chance) / (trials + WEIGHT)
+        return chance
+
+    def learn(self, kinds: list[Hashable], hit: bool) -> None:
+        for kind in kinds:
+            hits, trials = self._counts(kind)
+            self.counts[kind] = hits + hit, trials + 1, self.step
+
+
+def kinds_of(tree: TokenTree, node: int, place: int) -> list[Hashable]:
+    """From coarse to fine: source, with match length, with depth, with place among siblings."""
+    source, grade = tree.sources[node], tree.grades[node]
+    depth = min(tree.depths[node], DEEPEST)
+    return [source, (source, grade), (source, grade, depth), (source, grade, depth, min(place, LAST_PLACE))]
+
+
+def places(tree: TokenTree) -> list[int]:
+    """Per node, how many siblings were added before it."""
+    counted = [0] * len(tree)
+    found = [0] * len(tree)
+    for node in range(1, len(tree)):
+        parent = tree.parents[node]
+        found[node] = counted[parent]
+        counted[parent] += 1
+    return found
+
+
+@dataclass
+class WindowTrial:
+    """Whether a lookahead window pays: tried where rows are cheap enough, judged by the n-grams it gave that hit.
+
+    A failed trial is repeated after a rest that doubles each time, so that hope costs little.
+    """
+
+    width: int = 0
+    rows: int = 0
+    steps: int = 0  # of the present trial, or left of the rest
+    rest: int = FIRST_REST
+    gained: float = 0.0
+    tokens: float = 0.0
+    spent_rows: float = 0.0
+
+    def columns(self, wanted: int, height: int, context: int, cost: StepCost) -> int:
+        """How many of `wanted` columns of `height` rows to evaluate in the next step."""
+        if self.width:
+            return min(self.width, wanted)
+        self.steps -= 1
+        if self.steps > 0:
+            return 0
+        width = wanted
+        while width and cost(1 + width * height, context) > (1 + HOPE) * cost(1, context):
+            width //= 2
+        self.width, self.rows, self.steps = width, width * height, 0 if width else FIRST_REST
+        self.gained = self.tokens = self.spent_rows = 0.0
+        return width
+
+    def judge(self, harvested: int, tokens: int, rows: int, context: int, cost: StepCost) -> None:
+        """Take in one step; after `TRIAL` of them compare the speed with and without the window."""
+        if not self.width:
+            return
+        self.steps, self.gained = self.steps + 1, self.gained + harvested
+        self.tokens, self.spent_rows = self.tokens + tokens, self.spent_rows + rows
+        if self.steps < TRIAL:
+            return
+        mean = round(self.spent_rows / self.steps)
+        without = (self.tokens - self.gained) / cost(max(mean - self.rows, 1), context)
+        if self.tokens / cost(mean, context) < without:
+            self.width, self.steps, self.rest = 0, self.rest, min(2 * self.rest, LONGEST_REST)
+        else:
+            self.steps, self.rest = 0, FIRST_REST
+        self.gained = self.tokens = self.spent_rows = 0.0
+
+
+@dataclass
+class RowBudget:
+    """Cuts trees to at most `limit` rows, and with a `cost` to the number of rows that pays best.
+
+    One object serves all sequences of a method, so that what one text teaches helps the next.
+    """
+
+    limit: int | None = None
+    cost: StepCost | None = None
+    rates: HitRates = field(default_factory=HitRates)
+    window: WindowTrial = field(default_factory=WindowTrial)
+
+    def cut(self, tree: TokenTree, context: int, kept: set[int] | None = None) -> None:
+        """Mark the nodes of `tree` that are not worth their rows; those in `kept` are evaluated in any case."""
+        kept = kept or set()
+        chances = self.chances(tree)
+        order = sorted((n for n in range(1, len(tree)) if n not in kept), key=lambda n: (-chances[n], n))
+        always = 1 + len(kept)
+        room = len(order) if self.limit is None else max(self.limit - always, 0)
+        count = min(room, len(order))
+        if self.cost is not None:
+            count = self._best(count, [chances[node] for node in order], always, context)
+        tree.skipped = frozenset(order[count:])
+
+    def _best(self, most: int, chances: list[float], always: int, context: int) -> int:
+        """How many of the likeliest nodes give most expected tokens per time."""
+        assert self.cost is not None
+        expected, best, best_count = 1.0, 1.0 / self.cost(always, context), 0
+        for count in range(1, most + 1):
+            expected += chances[count - 1]
+            speed = expected / self.cost(always + count, context)
+            if speed > best:
+                best, best_count = speed, count
+        return best_count
+
+    def columns(self, wanted: int, height: int, context: int) -> int:
+        """How many of a lookahead window's `wanted` columns of `height` rows fit: at most half the rows are for it."""
+        if self.limit is not None:
+            wanted = min(wanted, (self.limit - 1) // 2 // height)
+        return wanted if self.cost is None else self.window.columns(wanted, height, context, self.cost)
+
+    def harvested(self, gained: int, tokens: int, rows: int, context: int) -> None:
+        """One lookahead step: tokens that the window's n-grams gained, tokens in all, rows evaluated."""
+        if self.cost is not None:
+            self.window.judge(gained, tokens, rows, context, self.cost)
+
+    def chances(self, tree: TokenTree) -> list[float]:
+        """Per node the estimated chance that the walk reaches it: its own, given its parent, times its parent's."""
+        place, found = places(tree), [1.0]
+        for node in range(1, len(tree)):
+            own = self.rates.rate(kinds_of(tree, node, place[node]))
+            found.append(own * found[tree.parents[node]])
+        return found
+
+    def learn(self, tree: TokenTree, verdict: Verdict) -> None:
+        """The target's choice at an accepted node tells of each of its children whether it hit, evaluated or not."""
+        self.rates.step += 1
+        place, accepted = places(tree), set(verdict.path)
+        for node in range(1, len(tree)):
+            parent = tree.parents[node]
+            if parent in accepted:
+                self.rates.learn(kinds_of(tree, node, place[node]), tree.tokens[node] == verdict.choices[parent])

@@ -1,0 +1,286 @@
+"""The bench: what is counted, what is compared, what an interrupted run leaves."""
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+
+import pytest
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.errors import OptionError, PromptError, UnknownName
+from leapdecode.measure.bench import Bench, Record, Workload
+from leapdecode.measure.contenders import Ours, Outcome
+from leapdecode.measure.intervals import median_interval
+from leapdecode.measure.memory import PeakMemory
+from leapdecode.measure.peers import peers
+from leapdecode.measure.store import Store
+from leapdecode.measure.summary import document
+from leapdecode.measure.workloads import build, read_prompts
+
+SHORT = SamplingParams(max_tokens=24)
+ROW = {
+    "tokens", "seconds", "tokens_per_second", "speedup", "speedup_interval", "target_forwards", "prefill_forwards",
+    "target_rows", "draft_forwards", "draft_rows", "tokens_per_forward", "accepted_lengths", "time_to_first_token",
+    "time_composition", "peak_memory", "quality", "identical", "tie_explained", "unexplained", "method", "task",
+}  # fmt: skip
+RUN = {"model", "sizes", "dtype", "device", "versions", "revision", "argv", "seed"}
+
+
+@pytest.fixture(scope="module")
+def llm():
+    return LLM("demo", draft=None, device="cpu", dtype="float32")
+
+
+def small(llm, contenders=None, rounds=2):
+    contenders = contenders or [Ours(llm, "autoregressive"), Ours(llm, "lookahead", {"window": 3})]
+    return Bench(llm, contenders, build("math,sql", llm.tokenizer, 2, 0, SHORT), SHORT, rounds)
+
+
+@pytest.fixture(scope="module")
+def records(llm):
+    return [record for found in small(llm).run(set()) for record in found]
+
+
+def test_every_contender_decodes_every_unit_in_every_round(llm, records):
+    assert len(records) == small(llm).total == 2 * 2 * 2 * 2
+    assert len({record.key for record in records}) == len(records)
+    assert records[0].contender != records[2].contender  # the order rotates
+
+
+def test_rows_have_the_published_names_and_true_counts(llm, records):
+    found = document({}, records, small(llm).contenders)
+    assert [(row["task"], row["method"]) for row in found["rows"]] == [
+        (task, method) for task in ("math", "sql") for method in ("autoregressive", "lookahead:window=3")
+    ]
+    for row in found["rows"]:
+        assert set(row) >= ROW
+        assert row["unexplained"] == 0
+        assert row["identical"] == row["texts"] == 4
+        assert sum(int(size) * times for size, times in row["accepted_lengths"].items()) == row["tokens"]
+        assert sum(row["time_composition"].values()) == pytest.approx(1)
+    plain = found["rows"][0]
+    assert plain["speedup"] == plain["tokens_per_forward"] == plain["rows_per_forward"] == 1.0
+    assert found["rows"][1]["tokens"] == plain["tokens"]
+    assert found["rows"][1]["target_forwards"] <= plain["target_forwards"]
+    assert 0 <= plain["quality"] <= 1
+
+
+def test_what_is_done_is_not_done_again(llm, records):
+    bench = small(llm)
+    assert list(bench.run({record.key for record in records})) == []
+    missing = records[3].key
+    again = [record for found in bench.run({r.key for r in records if r.key != missing}) for record in found]
+    assert missing in {record.key for record in again}
+    assert len(again) == 2  # the whole round, so that its pair was measured together
+
+
+def test_a_batch_is_one_unit(llm):
+    bench = Bench(
+        llm,
+        [Ours(llm, "autoregressive"), Ours(llm, "prompt_lookup")],
+        build("math", llm.tokenizer, 3, 0, SHORT),
+        SHORT,
+        1,
+        2,
+    )
+    found = [record for part in bench.run(set()) for record in part]
+    assert [(record.unit, record.texts) for record in found if record.contender == "prompt_lookup"] == [(0, 2), (1, 1)]
+
+
+class Liar:
+    """A contender with a wrong text."""
+
+    label, options = "liar", {}
+
+    def __init__(self, llm):
+        self.plain = Ours(llm, "autoregressive")
+
+    def decode(self, prompts, sampling, batch_size):
+        return [
+            Outcome([*one.token_ids[:-1], one.token_ids[-1] - 1], one.text, one.counts, one.result)
+            for one in self.plain.decode(prompts, sampling, batch_size)
+        ]
+
+
+def test_a_wrong_text_is_unexplained(llm):
+    bench = Bench(llm, [Ours(llm, "autoregressive"), Liar(llm)], build("math", llm.tokenizer, 1, 0, SHORT), SHORT)
+    (found,) = bench.run(set())
+    assert [record.verdicts for record in found] == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_peers_decode_the_same_weights(llm):
+    both = [Ours(llm, "autoregressive"), *peers("hf", llm)]
+    bench = Bench(llm, both, build("math", llm.tokenizer, 1, 0, SHORT), SHORT)
+    (found,) = bench.run(set())
+    assert {record.contender for record in found} >= {"autoregressive", "hf-plain", "hf-prompt_lookup"}
+    assert all(record.verdicts[2] == 0 for record in found)
+    plain = next(record for record in found if record.contender == "hf-plain")
+    own = next(record for record in found if record.contender == "autoregressive")
+    assert plain.counts["target_forwards"] == own.counts["target_forwards"] == own.tokens
+    with pytest.raises(OptionError, match="hf"):
+        peers("vllm", llm)
+
+
+def test_the_control_cannot_be_guessed(llm):
+    contenders = [Ours(llm, name) for name in ("autoregressive", "prompt_lookup", "lookahead", "jacobi")]
+    bench = Bench(llm, contenders, build("unguessable", llm.tokenizer, 2, 1, SHORT), SHORT)
+    found = document({}, [record for part in bench.run(set()) for record in part], contenders)
+    assert [row["tokens_per_forward"] for row in found["rows"]] == [1.0] * 4
+
+
+def test_intervals_cover_the_median_as_often_as_they_say():
+    random.seed(0)
+    covered = 0
+    for _ in range(2000):
+        _, low, high = median_interval([random.lognormvariate(0, 1) for _ in range(25)])
+        covered += low <= 1.0 <= high
+    assert 0.94 <= covered / 2000 <= 0.98
+    assert median_interval([3.0, 1.0, 2.0]) == (2.0, 1.0, 3.0)
+    with pytest.raises(ValueError, match="at least one"):
+        median_interval([])
+
+
+def test_peak_memory_sees_what_was_freed(llm):
+    with PeakMemory(llm.runner.device) as quiet:
+        pass
+    with PeakMemory(llm.runner.device) as loud:
+        assert len(bytearray(64 << 20).replace(b"\0", b"\1")) == 64 << 20
+    assert loud.bytes - quiet.bytes > 50 << 20
+
+
+def record(unit, **values):
+    return Record("t", "c", unit, 0, 1, 3, 5, 1.0, **values)
+
+
+def test_a_store_is_resumed_after_a_cut_off_line(tmp_path):
+    run = {"model": "demo", "argv": ["one"]}
+    store = Store.open(tmp_path, None, run, resume=False)
+    store.add([record(0), record(1)])
+    with (store.folder / "records.jsonl").open("a") as file:
+        file.write('{"task": "t", "con')
+    again = Store.open(tmp_path, None, {**run, "argv": ["two"]}, resume=True)
+    assert again.folder == store.folder
+    again.add([record(2)])
+    assert [one.unit for one in again.read()] == [0, 1, 2]
+    assert asdict(again.read()[0]) == asdict(record(0))
+
+
+def test_a_store_is_not_mixed_up_with_another_run(tmp_path):
+    store = Store.open(tmp_path, tmp_path / "x", {"model": "demo"}, resume=False)
+    store.add([record(0)])
+    with pytest.raises(OptionError, match="--resume"):
+        Store.open(tmp_path, tmp_path / "x", {"model": "demo"}, resume=False)
+    with pytest.raises(OptionError, match="another run"):
+        Store.open(tmp_path, tmp_path / "x", {"model": "other"}, resume=True)
+    with pytest.raises(OptionError, match="nothing to resume"):
+        Store.open(tmp_path / "none", None, {"model": "demo"}, resume=True)
+
+
+def test_workloads_from_files_and_names(llm, tmp_path):
+    lines, jsons = tmp_path / "a.txt", tmp_path / "b.jsonl"
+    lines.write_text("one\n\ntwo\n")
+    jsons.write_text('{"turns": ["first", "second"]}\n{"question": "q"}\n')
+    found = build(f"lines={lines},jsonl={jsons},code/source", llm.tokenizer, 5, 0, SHORT)
+    assert [work.name for work in found] == ["a", "b", "code/source"]
+    assert llm.tokenizer.decode(found[1].prompts[0]) == "first"
+    assert isinstance(found[2], Workload)
+    assert len(build("all", llm.tokenizer, 1, 0, SHORT)) == 7
+
+
+def test_bad_workloads_are_named(llm, tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"answer": 1}\n')
+    (tmp_path / "empty").write_text("\n")
+    for name, error in (
+        ("maths", UnknownName),
+        ("math/valeu", UnknownName),
+        ("csv=x", OptionError),
+        (",", OptionError),
+    ):
+        with pytest.raises(error):
+            build(name, llm.tokenizer, 1, 0, SHORT)
+    for format, name, words in (
+        ("jsonl", "bad.jsonl", "line 1"),
+        ("lines", "empty", "no prompt"),
+        ("lines", "no", "read"),
+    ):
+        with pytest.raises(PromptError, match=words):
+            read_prompts(format, tmp_path / name)
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "leapdecode", "bench", "--limit", "3", "--max-tokens", "16", *arguments]
+
+
+def test_the_command_gives_one_document_and_its_files(tmp_path):
+    folder = tmp_path / "out"
+    done = subprocess.run(
+        command(
+            "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:row_budget=8", "--json", "--output", folder
+        ),
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["schema"] == 1
+    assert set(report["run"]) >= RUN
+    assert [row["method"] for row in report["rows"][:3]] == [
+        "autoregressive",
+        "jacobi",
+        "lookahead:window=3:row_budget=8",
+    ]
+    assert {"records.jsonl", "results.json", "report.md", "report.html"} <= {path.name for path in folder.iterdir()}
+    assert all(math.isfinite(row["speedup"]) for row in report["rows"])
+
+
+def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
+    folder = tmp_path / "out"
+    arguments = command(
+        "--tasks", "math,sql,passage", "--methods", "prompt_lookup", "--rounds", "4", "--output", folder
+    )
+    started = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    path = folder / "records.jsonl"
+    deadline = time.monotonic() + 120
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert "--resume" in said
+    before = path.read_text().splitlines()
+    assert 0 < len(before) < 72
+    done = subprocess.run([*arguments, "--resume", "--json"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    keys = [
+        tuple(json.loads(line)[name] for name in ("task", "contender", "unit", "round"))
+        for line in path.read_text().splitlines()
+    ]
+    assert len(keys) == len(set(keys)) == 72
+    assert path.read_text().splitlines()[: len(before)] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--methods", "lookahed"), "lookahead"),
+        (("--methods", "lookahead:window=0"), "window"),
+        (("--methods", "lookahead:row_budget=none"), "row-budget"),
+        (("--tasks", "maths"), "math"),
+        (("--peers", "vllm"), "hf"),
+        (("--resume",), "nothing to resume"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, said, tmp_path):
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=120, env=os.environ
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,194 @@
+"""Row budgets: what is cut, what is learnt, and that the text never changes."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.core import TokenTree
+from leapdecode.errors import OptionError
+from leapdecode.methods.budget import FIRST_REST, HOPE, TRIAL, HitRates, RowBudget, WindowTrial, kinds_of, places
+from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, row_costs
+from leapdecode.tasks.registry import find
+from leapdecode.verify.walk import walk
+
+SHORT = SamplingParams(max_tokens=40)
+
+
+def flat(rows, context):
+    return 1.0
+
+
+def steep(rows, context):
+    return float(rows)
+
+
+def two_chains():
+    tree = TokenTree(1)
+    tree.add_chain(0, [2, 3, 4], "good")
+    tree.add_chain(0, [5, 6, 7], "bad")
+    return tree
+
+
+def taught(budget, times=30):
+    """A budget that saw "good" chains hit and "bad" ones miss."""
+    for _ in range(times):
+        tree = two_chains()
+        budget.learn(tree, walk(tree, [2, 3, 4, 9, 9, 9, 9]))
+    return budget
+
+
+def test_free_rows_are_all_used_and_dear_ones_not():
+    for cost, left in ((flat, 0), (steep, 6)):
+        tree = two_chains()
+        RowBudget(cost=cost).cut(tree, 10)
+        assert len(tree.skipped) == left
+
+
+def test_the_likelier_chain_is_kept():
+    tree = two_chains()
+    taught(RowBudget(limit=4)).cut(tree, 10)
+    assert tree.skipped == {4, 5, 6}
+
+
+def test_a_limit_counts_the_root_and_spares_what_must_stay():
+    tree = two_chains()
+    RowBudget(limit=3).cut(tree, 10, kept={4, 5})
+    assert tree.skipped == {1, 2, 3, 6}
+
+
+def test_a_cut_guess_that_would_have_hit_is_learnt():
+    budget, tree = RowBudget(limit=1), two_chains()
+    budget.cut(tree, 10)
+    assert len(tree.skipped) == 6
+    before = budget.chances(tree)
+    budget.learn(tree, walk(tree, [2, -1, -1, -1, -1, -1, -1]))
+    after = budget.chances(tree)
+    assert after[1] > before[1]
+    assert after[4] < before[4]
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), max_size=20), st.integers(1, 12))
+def test_what_is_left_is_closed_under_parents(edges, limit):
+    tree = TokenTree(0)
+    for parent, token in edges:
+        tree.add(parent % len(tree), token, "any")
+    RowBudget(limit=limit).cut(tree, 10)
+    left = set(range(len(tree))) - tree.skipped
+    assert len(left) <= limit
+    assert all(tree.parents[node] in left for node in left if node)
+
+
+def test_rates_go_from_coarse_to_fine_and_forget():
+    rates, kinds = HitRates(), [("a",), ("a", 1)]
+    for _ in range(20):
+        rates.learn(kinds, True)
+    assert rates.rate(kinds) > 0.9
+    assert rates.rate([("a",), ("a", 2)]) > 0.8  # a kind not seen yet goes by its source
+    rates.step += 1000
+    assert rates.rate(kinds) == pytest.approx(0.5, abs=0.01)
+
+
+def test_places_count_older_siblings():
+    assert places(two_chains()) == [0, 0, 0, 0, 1, 0, 0]
+    assert kinds_of(two_chains(), 4, 1)[-1] == ("bad", 0, 1, 1)
+
+
+def test_a_window_that_gives_nothing_rests_longer_each_time():
+    trial = WindowTrial()
+    assert trial.columns(7, 4, 10, flat) == 7
+    rests = []
+    for _ in range(3):
+        for _ in range(TRIAL):
+            trial.judge(0, 1, 30, 10, lambda rows, context: 1 + rows / 100)
+        rests.append(next(n for n in range(10_000) if trial.columns(7, 4, 10, flat)))
+    assert rests == [FIRST_REST - 1, 2 * FIRST_REST - 1, 4 * FIRST_REST - 1]
+
+
+def test_a_window_that_pays_stays():
+    trial = WindowTrial()
+    trial.columns(7, 4, 10, flat)
+    for _ in range(3 * TRIAL):
+        trial.judge(1, 2, 30, 10, lambda rows, context: 1 + rows / 100)
+    assert trial.columns(7, 4, 10, flat) == 7
+
+
+def test_a_window_that_is_too_dear_is_made_smaller_or_not_tried():
+    dear = (1 + HOPE - 1) / 8
+    assert WindowTrial().columns(7, 4, 10, lambda rows, context: 1 + dear * (rows - 1)) == 1
+    assert WindowTrial().columns(7, 4, 10, steep) == 0
+
+
+@pytest.fixture(scope="module")
+def llm():
+    return LLM("demo", device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize("method", ["jacobi", "prompt_lookup", "lookahead"])
+@pytest.mark.parametrize("budget", [1, 2, 9, 40])
+def test_a_budget_changes_rows_and_not_the_text(llm, method, budget):
+    prompts = [*find("math").prompts(2), *find("code").prompts(2, "source")]
+    plain = llm.generate(prompts, method="autoregressive", sampling=SHORT)
+    found = llm.generate(prompts, method=method, sampling=SHORT, row_budget=budget)
+    assert [one.token_ids for one in found] == [one.token_ids for one in plain]
+    assert max(step.rows for one in found for step in one.steps[1:]) <= budget
+
+
+def test_more_rows_hit_more(llm):
+    prompts = find("code").prompts(6, "source")
+    means = []
+    for budget in (1, 3, 12):
+        found = llm.generate(prompts, method="lookahead", sampling=SHORT, row_budget=budget)
+        means.append(sum(len(one.token_ids) for one in found) / sum(one.stats.target_forwards for one in found))
+    assert means[0] == pytest.approx(1, abs=0.05)
+    assert means[0] < means[1] < means[2]
+
+
+def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    prompts, used = find("code").prompts(3, "source"), {}
+    plain = llm.generate(prompts, method="autoregressive", sampling=SHORT)
+    for name, slope in (("flat", 0.0), ("steep", 1.0)):
+        llm.budgets.clear()
+        costs = [RowCost(64, rows, 1 + slope * (rows - 1), 0.0, 1 + slope * (rows - 1)) for rows in (1, 2, 128)]
+        for batch in (1, 3):
+            keep_costs(costs, curve_key(llm.runner, batch))
+        found = llm.generate(prompts, method="lookahead", sampling=SHORT, row_budget="auto")
+        assert [one.token_ids for one in found] == [one.token_ids for one in plain]
+        used[name] = sum(step.rows for one in found for step in one.steps[1:])
+    assert used["steep"] < used["flat"] / 4
+    llm.budgets.clear()
+
+
+def test_a_budget_out_of_range_is_refused(llm):
+    for budget in (0, -3, "some", 1.5, True):
+        with pytest.raises(OptionError, match="row_budget"):
+            llm.generate("a", row_budget=budget)
+        with pytest.raises(OptionError, match="row_budget"):
+            llm.stream("a", row_budget=budget)
+
+
+def test_a_stream_has_the_same_text_under_a_budget(llm):
+    whole = llm.generate("def f(n):", sampling=SHORT).token_ids
+    assert [piece.token_id for piece in llm.stream("def f(n):", sampling=SHORT, row_budget=4)] == whole
+
+
+def test_a_curve_is_straight_between_points_and_never_falls():
+    curve = CostCurve([RowCost(64, r, v, 1.0, v) for r, v in ((1, 2.0), (2, 9.0), (4, 4.0))])
+    assert [curve(1, 0), curve(2, 0), curve(3, 0), curve(4, 999), curve(6, 64)] == [2.0, 4.0, 4.0, 4.0, 4.0]
+    slope = CostCurve(
+        [RowCost(c, r, v, 1.0, v) for c, r, v in ((0, 1, 1.0), (0, 3, 3.0), (100, 1, 2.0), (100, 3, 6.0))]
+    )
+    assert slope(2, 50) == pytest.approx(3.0)
+    assert slope(5, 0) == pytest.approx(5.0)
+
+
+def test_a_curve_is_measured_once(llm, tmp_path):
+    path = tmp_path / "folder" / "costs.json"
+    with torch.inference_mode():
+        first = row_costs(llm.runner, repeats=1, path=path)
+    assert row_costs(llm.runner, repeats=1, path=path) == first
+    path.write_text("not json")
+    assert len(row_costs(llm.runner, repeats=1, path=path)) == len(first)
+    assert row_costs(llm.runner, repeats=1, path=tmp_path / "costs.json" / "x") is not None
