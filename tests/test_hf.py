@@ -131,7 +131,7 @@ def test_a_dictionary_when_asked(exact):
 
 
 def test_a_generation_config_object(exact):
-    config = GenerationConfig(max_length=60, eos_token_id=0, pad_token_id=5)
+    config = GenerationConfig(max_length=100, eos_token_id=0, pad_token_id=5)
     inputs = encoded(exact, PROMPT, "def f(")
     theirs = exact.model.generate(**inputs, generation_config=config)
     ours = exact.model.generate(**inputs, generation_config=config, custom_generate=decoding("lookahead"))

@@ -17,7 +17,6 @@ from leapdecode.tasks.code import (
     is_held_out,
     library_files,
     library_lines,
-    prompts,
 )
 
 TASK = Code()
@@ -223,9 +222,3 @@ def test_source_comes_from_files_of_its_split():
             assert len(example.body.split("\n")) <= SHOWN_LINES
             assert len(whole.split("\n")) <= SHOWN_LINES + NEXT_LINES + 1
             assert TASK.score(example, example.completion) is None
-
-
-def test_prompts():
-    found = prompts(3, seed=1, lines=5)
-    assert found == prompts(3, seed=1, lines=5)
-    assert all(text.endswith("\n") and len(text.splitlines()) <= 5 for text in found)
