@@ -1,6 +1,7 @@
 """The long checks: 200 prompts, 200 requests, memory, hits. `make test-slow`."""
 
 import gc
+import random
 
 import psutil
 import pytest
@@ -15,6 +16,7 @@ from leapdecode.measure.audit import audit
 from leapdecode.measure.loops import repeated_share
 from leapdecode.methods import make, names
 from leapdecode.model.runner import Runner
+from leapdecode.tasks.code import library_files
 from leapdecode.tasks.registry import find
 
 pytestmark = pytest.mark.slow
@@ -125,13 +127,26 @@ def tokens_per_forward(llm, prompts, method, count=40, **options):
     return sum(r.stats.tokens for r in found) / forwards
 
 
+def source_passages(count, lines=24):
+    """Held-out passages of whole lines, each from a `def` or `class`."""
+    rng, found = random.Random("code/0"), []
+    while len(found) < count:
+        text = rng.choice(library_files(held_out=True)).read_text(errors="ignore").splitlines(keepends=True)
+        starts = [i for i, line in enumerate(text) if line.lstrip().startswith(("def ", "class "))]
+        starts = [i for i in starts if i + lines < len(text)]
+        if starts:
+            start = rng.choice(starts)
+            found.append("".join(text[start : start + lines]))
+    return found
+
+
 def test_guesses_hit_on_word_problems(llm):
     prompts = find("math").prompts(60)
     assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 1.4
 
 
 def test_guesses_hit_on_source(llm):
-    prompts = find("code").prompts(120, "source")
+    prompts = source_passages(120)
     assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 2.2
     assert tokens_per_forward(llm, prompts, "prompt_lookup") >= 1.3
 
