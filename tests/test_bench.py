@@ -9,16 +9,19 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from leapdecode import LLM, SamplingParams
+from leapdecode.cli.bench import parse_methods
 from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.measure.bench import Bench, Record, Workload
 from leapdecode.measure.contenders import Ours, Outcome
 from leapdecode.measure.intervals import median_interval
 from leapdecode.measure.memory import PeakMemory
 from leapdecode.measure.peers import peers
+from leapdecode.measure.presets import PRESETS, find_preset
 from leapdecode.measure.store import Store
 from leapdecode.measure.summary import document
 from leapdecode.measure.workloads import build, read_prompts
@@ -264,6 +267,14 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     assert path.read_text().splitlines()[: len(before)] == before
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_name_what_exists(llm, name):
+    preset = find_preset(name)
+    assert len(parse_methods(preset.methods, preset.row_budget)) > 1
+    assert build(preset.tasks, llm.tokenizer, 1, 0, SHORT)
+    assert name in (Path(__file__).parent.parent / "leapdecode/cli/bench.py").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -271,6 +282,7 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
         (("--methods", "lookahead:window=0"), "window"),
         (("--methods", "lookahead:row_budget=none"), "row-budget"),
         (("--tasks", "maths"), "math"),
+        (("--preset", "scalin"), "scaling"),
         (("--peers", "vllm"), "hf"),
         (("--resume",), "nothing to resume"),
     ],

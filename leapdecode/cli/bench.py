@@ -33,10 +33,11 @@ PLAIN = "autoregressive"
 def bench(
     model: ModelOption = "demo",
     draft: DraftOption = None,
-    methods: Annotated[
-        str, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options")
-    ] = "prompt_lookup,lookahead",
-    tasks: Annotated[str, typer.Option(help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE")] = "math,code",
+    methods: Annotated[str | None, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options")] = None,
+    tasks: Annotated[str | None, typer.Option(help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE")] = None,
+    preset: Annotated[
+        str, typer.Option(help="methods and tasks where none are given: default, all, control, scaling")
+    ] = "default",
     limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 20,
     rounds: Annotated[int, typer.Option(min=1, help="times that every prompt is decoded by every method")] = 1,
     batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
@@ -70,8 +71,14 @@ def bench(
 
       leapdecode bench -m path/to/model --draft path/to/draft --tasks jsonl=questions.jsonl --peers hf
 
+      leapdecode bench --preset scaling --limit 10
+
       leapdecode bench --tasks all --limit 50 --output results/all --resume
     """
+    from leapdecode.measure.presets import find_preset
+
+    named = find_preset(preset)
+    methods, tasks, row_budget = methods or named.methods, tasks or named.tasks, row_budget or named.row_budget
     chosen = parse_methods(methods, row_budget)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
