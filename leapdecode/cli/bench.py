@@ -207,7 +207,8 @@ def show(report: dict[str, Any], folder: Path) -> None:
 
     from leapdecode.measure.report import HEAD, cells
 
-    console = Console(highlight=False)
+    width = Console().width
+    console = Console(highlight=False, width=width if sys.stdout.isatty() else max(width, 118))
     columns = [
         Column(name, justify="left" if place < 2 else "right", overflow="fold") for place, name in enumerate(HEAD)
     ]
@@ -216,6 +217,6 @@ def show(report: dict[str, Any], folder: Path) -> None:
     for number, row in enumerate(report["rows"]):
         last = number + 1 == len(report["rows"]) or report["rows"][number + 1]["task"] != row["task"]
         table.add_row(*map(escape, cells(row)), end_section=last)
-    console.print(table, width=max(console.width, 110) if not console.is_terminal else None)
+    console.print(table)
     said = f"speed-up over plain decoding: median of paired ratios, with its 95% interval\n{folder / 'report.html'}"
     console.print(escape(said), soft_wrap=True)
