@@ -296,3 +296,24 @@ def test_bad_input_is_one_line(arguments, said, tmp_path):
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_intervals_of_many_pairs():
+    median, low, high = median_interval([float(number) for number in range(5001)])
+    assert median == 2500
+    assert 2400 < low < median < high < 2600
+
+
+def test_files_of_one_name_are_refused(llm, tmp_path):
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "q.txt").write_text("one\n")
+    with pytest.raises(OptionError, match="twice"):
+        build(f"lines={tmp_path}/x/q.txt,lines={tmp_path}/y/q.txt", llm.tokenizer, 1, 0, SHORT)
+
+
+def test_a_damaged_folder_is_not_resumed(tmp_path):
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "run.json").write_text("")
+    store = Store.open(tmp_path, tmp_path / "1", {"model": "demo"}, resume=False)
+    assert Store.open(tmp_path, None, {"model": "demo"}, resume=True).folder == store.folder

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import TokenTree
@@ -192,3 +193,14 @@ def test_a_curve_is_measured_once(llm, tmp_path):
     path.write_text("not json")
     assert len(row_costs(llm.runner, repeats=1, path=path)) == len(first)
     assert row_costs(llm.runner, repeats=1, path=tmp_path / "costs.json" / "x") is not None
+
+
+@pytest.mark.parametrize("context", [40, 65, 66, 513])
+def test_auto_works_on_short_contexts(context, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    config = CONFIGS["llama"]()
+    config.max_position_embeddings = context
+    small, sampling = LLM(new_model(config)), SamplingParams(max_tokens=context)
+    plain = small.generate([1, 2, 3], method="autoregressive", sampling=sampling)
+    assert small.generate([1, 2, 3], sampling=sampling, row_budget="auto").token_ids == plain.token_ids
+    assert len(plain.token_ids) == context - 3

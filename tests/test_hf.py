@@ -1,5 +1,7 @@
 """`custom_generate` inside transformers' own `generate`."""
 
+import threading
+
 import pytest
 import torch
 from tiny import CONFIGS, new_model
@@ -173,3 +175,23 @@ def test_a_filled_cache_is_refused(exact):
     longer = torch.cat([inputs["input_ids"], torch.tensor([[5]])], 1)
     with pytest.raises(OptionError, match="past_key_values"):
         exact.model.generate(longer, past_key_values=past, max_new_tokens=4, custom_generate=decoding())
+
+
+def test_one_adapter_serves_several_threads(exact):
+    """Runs share the model, and nothing that a run changes in place."""
+    both = [encoded(exact, "def f(n):"), encoded(exact, PROMPT)]
+    wanted = [exact.model.generate(**inputs, max_new_tokens=24) for inputs in both]
+    adapter, found = decoding("autoregressive"), {}
+
+    def work(number):
+        for turn in range(6):
+            text = exact.model.generate(**both[number], max_new_tokens=24, custom_generate=adapter)
+            found[number, turn] = torch.equal(text, wanted[number])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 12
+    assert all(found.values())

@@ -130,6 +130,8 @@ class Bench:
                 enter(record, outcome)
                 record.scores.append(work.score(number, outcome.text))
                 self._judge(record, work.prompts[number], outcome, reference, sampling)
+            if record.composition:
+                record.composition["other"] = seconds - sum(record.composition.values())
             records.append(record)
         return records
 
@@ -164,6 +166,5 @@ def enter(record: Record, outcome: Outcome) -> None:
     stats = outcome.result.stats
     record.first_token = (record.first_token or 0.0) + stats.prefill_seconds / record.texts
     parts = {name: float(counts[f"{name}_seconds"]) for name in TIMES}
-    parts["other"] = stats.prefill_seconds + stats.decode_seconds - sum(parts.values())
     for name, value in parts.items():
         record.composition[name] = record.composition.get(name, 0.0) + value

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
+from fractions import Fraction
 
 LEVEL = 0.95
 
@@ -18,7 +19,7 @@ def median_interval(values: Sequence[float], level: float = LEVEL) -> tuple[floa
     if not ordered:
         raise ValueError("an interval needs at least one value")
     for below in range(count // 2):
-        missed += 2 * math.comb(count, below) * 0.5**count
+        missed += float(Fraction(2 * math.comb(count, below), 2**count))
         if missed > 1 - level:
             break
         left_out = below

@@ -29,7 +29,7 @@ class Store:
         if resume:
             places = [fixed] if fixed else sorted(root.glob("*/"), reverse=True)
             for place in places:
-                if (place / RUN).is_file() and same(json.loads((place / RUN).read_text()), run):
+                if same(known(place / RUN), run):
                     return cls(place)
             where = f"{fixed} holds" if fixed else f"no folder in {root}/ holds"
             raise OptionError(
@@ -39,7 +39,9 @@ class Store:
         if (folder / RECORDS).exists():
             raise OptionError(f"{folder} holds results already; add --resume, or choose another --output")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / RUN).write_text(json.dumps(run, indent=2) + "\n")
+        beside = folder / f"{RUN}.part"
+        beside.write_text(json.dumps(run, indent=2) + "\n")
+        beside.replace(folder / RUN)
         return cls(folder)
 
     def read(self) -> list[Record]:
@@ -62,6 +64,14 @@ class Store:
                 cut_off = file.read(1) != b"\n"
                 file.write(b"\n" * cut_off)
             file.write("".join(json.dumps(asdict(record)) + "\n" for record in records).encode())
+
+
+def known(path: Path) -> dict[str, Any]:
+    """What a folder says it holds; nothing where that is missing or damaged."""
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError):
+        return {}
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """What `--tasks` names: a task's held-out prompts, prompts from a file, or the negative control."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,11 @@ def build(wanted: str, tokenizer: Any, limit: int, seed: int, sampling: Sampling
         parts[place : place + 1] = [*names(), "code/source"]
     if not parts:
         raise OptionError(f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, jsonl=FILE")
-    return [_build(part, tokenizer, limit, seed, sampling) for part in dict.fromkeys(parts)]
+    made = [_build(part, tokenizer, limit, seed, sampling) for part in dict.fromkeys(parts)]
+    twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
+    if twice:
+        raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
+    return made
 
 
 def _build(name: str, tokenizer: Any, limit: int, seed: int, sampling: SamplingParams) -> Workload:

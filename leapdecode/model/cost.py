@@ -74,9 +74,9 @@ def measure_row_costs(
 ) -> list[RowCost]:
     """The curve at two context lengths (fewer rows or contexts where the model's own is short)."""
     found = []
-    for context in CONTEXTS:
+    for context in CONTEXTS if runner.max_length > CONTEXTS[0] + 1 else (runner.max_length // 2,):
         counts = [rows for rows in ROWS if context + rows <= runner.max_length]
-        if not counts:
+        if len(counts) < 2:
             continue
         taken = _times(runner, context, counts, repeats, batch)
         medians = {rows: statistics.median(values) * 1e3 for rows, values in taken.items()}
@@ -113,6 +113,8 @@ class CostCurve:
 
     def _at(self, line: int, rows: int) -> float:
         points = self.lines[line]
+        if len(points) < 2:
+            return points[0][1]
         end = min(max(bisect.bisect_left(points, (rows, 0.0)), 1), len(points) - 1)
         (x0, y0), (x1, y1) = points[end - 1], points[end]
         return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)

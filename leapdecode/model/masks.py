@@ -4,7 +4,7 @@ Masks are additive (0 = visible, the dtype's minimum = hidden): sdpa and eager a
 Shapes: B batch rows, R rows evaluated per sequence, S visible slots.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -88,7 +88,10 @@ def windowed(mask: Tensor, plans: list[RowPlan], positions_BR: Tensor, window: i
 
 
 class RootMask:
-    """The mask of one sequence's root alone, kept from step to step: plain decoding shows one slot more each time."""
+    """The mask of one sequence's root alone, kept from step to step: plain decoding shows one slot more each time.
+
+    It is changed in place, so every run needs its own.
+    """
 
     def __init__(self) -> None:
         self.mask, self.shown = torch.zeros(0), 0
@@ -108,15 +111,14 @@ class MaskForm:
     """How a model takes its masks: one tensor, or one per layer type; a window of 0 is full attention."""
 
     windows: tuple[tuple[str, int], ...]
-    root: RootMask = field(default_factory=RootMask, compare=False, repr=False)
 
     def build(
-        self, plans: list[RowPlan], positions_BR: Tensor, seen: int, dtype: torch.dtype
+        self, plans: list[RowPlan], positions_BR: Tensor, seen: int, dtype: torch.dtype, root: RootMask
     ) -> Tensor | dict[str, Tensor]:
         rows, device = positions_BR.shape[1], positions_BR.device
         alone = len(plans) == 1 and rows == 1 and not plans[0].missing
         full = (
-            self.root.build(plans[0].base, seen, dtype, device)
+            root.build(plans[0].base, seen, dtype, device)
             if alone and plans[0].nodes == [0]
             else build_mask(plans, rows, seen, dtype, device)
         )

@@ -4,6 +4,7 @@ Shapes: B sequences in the forward, R rows of the longest of them, V vocabulary.
 """
 
 import inspect
+import threading
 import time
 from typing import Any
 
@@ -35,6 +36,7 @@ class Runner:
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.spare: list[SlotCache] = []
+        self.lock = threading.Lock()
 
     def open(self, rows: int, slots: int) -> SlotLines:
         """Lines for up to `rows` sequences; `slots` is how many each is expected to need."""
@@ -43,15 +45,17 @@ class Runner:
     def cache(self, rows: int, slots: int) -> SlotCache:
         """A spare cache that is large enough, without being wastefully large, or a new one."""
         slots = bucketed(slots)
-        for number, cache in enumerate(self.spare):
-            if cache.rows == rows and slots <= cache.slots <= 4 * slots:
-                return self.spare.pop(number)
+        with self.lock:
+            for number, cache in enumerate(self.spare):
+                if cache.rows == rows and slots <= cache.slots <= 4 * slots:
+                    return self.spare.pop(number)
         return SlotCache(self.layout, rows, slots)
 
     def release(self, cache: SlotCache) -> None:
         """Keep one spare cache for the next run, unless it is large."""
         size = self.layout.bytes_per_token * cache.rows * cache.slots
-        self.spare = [cache] if size <= SPARE_BYTES else []
+        with self.lock:
+            self.spare = [cache] if size <= SPARE_BYTES else []
 
     def call(self, plans: list[RowPlan], cache: SlotCache) -> tuple[Tensor, float]:
         """One forward over all `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds."""
@@ -68,7 +72,7 @@ class Runner:
         seen = min(bucketed(max(ends)), cache.slots)
         cache.aim([plan.row for plan in plans], packed[2], seen)
         cache.length = max(plan.start for plan in plans)
-        mask = self.form.build(plans, packed[1], seen, self.dtype)
+        mask = self.form.build(plans, packed[1], seen, self.dtype, cache.root)
         kept = rows - min(len(plan.missing) for plan in plans)
         began = time.perf_counter()
         output = self.model(

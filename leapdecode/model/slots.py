@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from leapdecode.model.masks import RootMask
+
 BUCKET = 64  # the model sees a multiple of this many slots, so that shapes recur
 
 
@@ -100,6 +102,7 @@ class SlotCache(Cache):
         self.offsets = {h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * slots for h in heads}
         self.index: dict[int, Tensor] = {}
         self.shared: Tensor | None = None
+        self.root = RootMask()
         self.selected: slice | Tensor = slice(0, rows)
         self.seen = self.length = 0
 
