@@ -284,6 +284,7 @@ def test_presets_name_what_exists(llm, name):
         (("--tasks", "maths"), "math"),
         (("--preset", "scalin"), "scaling"),
         (("--peers", "vllm"), "hf"),
+        (("--peers", "hf", "--batch-size", "2"), "--batch-size"),
         (("--resume",), "nothing to resume"),
     ],
 )

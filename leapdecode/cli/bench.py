@@ -130,6 +130,8 @@ def prepare(
     for name, _ in chosen:
         if find(name).needs_draft and llm.draft is None:
             raise OptionError(f"method {name!r} needs a draft model; pass --draft MODEL")
+    if peers and batch_size > 1:
+        raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
     contenders: list[Contender] = [Ours(llm, name, options) for name, options in chosen]
     contenders += other_engines(peers, llm) if peers else []
     workloads = build(tasks, llm.tokenizer, limit, sampling.seed, sampling)
@@ -218,5 +220,7 @@ def show(report: dict[str, Any], folder: Path) -> None:
         last = number + 1 == len(report["rows"]) or report["rows"][number + 1]["task"] != row["task"]
         table.add_row(*map(escape, cells(row)), end_section=last)
     console.print(table)
+    if report["run"].get("note"):
+        console.print(escape(report["run"]["note"]), soft_wrap=True)
     said = f"speed-up over plain decoding: median of paired ratios, with its 95% interval\n{folder / 'report.html'}"
     console.print(escape(said), soft_wrap=True)

@@ -86,7 +86,7 @@ def _examine(llm: Any, repeats: int) -> dict[str, Any]:
     from rich.console import Console
     from rich.progress import Progress
 
-    from leapdecode.model.cost import CONTEXTS, measure_row_costs
+    from leapdecode.model.cost import CONTEXTS, curve_key, keep_costs, measure_row_costs
     from leapdecode.model.probe import probe
     from leapdecode.model.runner import Runner
 
@@ -96,6 +96,7 @@ def _examine(llm: Any, repeats: int) -> dict[str, Any]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("measuring row costs", total=len(CONTEXTS))
         costs = measure_row_costs(llm.runner, repeats, lambda: progress.advance(bar))
+    keep_costs(costs, curve_key(llm.runner, 1))  # what `row_budget="auto"` goes by from now on
     return {
         "trees": True,
         "reason": None,
