@@ -23,7 +23,7 @@ from leapdecode.measure.memory import PeakMemory
 from leapdecode.measure.peers import peers
 from leapdecode.measure.presets import PRESETS, find_preset
 from leapdecode.measure.store import Store
-from leapdecode.measure.summary import document
+from leapdecode.measure.summary import document, speed
 from leapdecode.measure.workloads import build, read_prompts
 
 SHORT = SamplingParams(max_tokens=24)
@@ -42,7 +42,7 @@ def llm():
 
 def small(llm, contenders=None, rounds=2):
     contenders = contenders or [Ours(llm, "autoregressive"), Ours(llm, "lookahead", {"window": 3})]
-    return Bench(llm, contenders, build("math,sql", llm.tokenizer, 2, 0, SHORT), SHORT, rounds)
+    return Bench(llm, contenders, build("math,sql", llm, 2, 0, SHORT), SHORT, rounds)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def records(llm):
 def test_every_contender_decodes_every_unit_in_every_round(llm, records):
     assert len(records) == small(llm).total == 2 * 2 * 2 * 2
     assert len({record.key for record in records}) == len(records)
-    assert records[0].contender != records[2].contender  # the order rotates
+    assert len({tuple(r.contender for r in records[at : at + 2]) for at in range(0, 16, 2)}) == 2  # orders are drawn
 
 
 def test_rows_have_the_published_names_and_true_counts(llm, records):
@@ -87,13 +87,28 @@ def test_a_batch_is_one_unit(llm):
     bench = Bench(
         llm,
         [Ours(llm, "autoregressive"), Ours(llm, "prompt_lookup")],
-        build("math", llm.tokenizer, 3, 0, SHORT),
+        build("math", llm, 3, 0, SHORT),
         SHORT,
         1,
         2,
     )
     found = [record for part in bench.run(set()) for record in part]
     assert [(record.unit, record.texts) for record in found if record.contender == "prompt_lookup"] == [(0, 2), (1, 1)]
+
+
+def test_repeats_of_one_prompt_count_once_in_the_interval():
+    def decoded(contender, unit, turn, seconds):
+        return Record("t", contender, unit, turn, 1, 3, 10, seconds, first_token=0.5, first_tokens=1)
+
+    plain = [decoded("autoregressive", unit, turn, 2.0) for unit in range(8) for turn in range(5)]
+    own = [decoded("c", unit, turn, 2.0 / (1 + unit + turn / 10)) for unit in range(8) for turn in range(5)]
+    found = speed(own, plain)
+    assert found["pairs"] == 40
+    assert found["speedup_interval"] == [1.2, 8.2]  # of eight values the ends; of forty they would lie inside
+    one = [record for record in own if record.unit == 3]
+    assert speed(one, plain)["speedup_interval"] == [4.0, 4.4]
+    late = speed([decoded("c", 0, 0, 1.25)], plain)
+    assert late["decode_speedup"] == pytest.approx((9 / 0.75) / (9 / 1.5))
 
 
 class Liar:
@@ -112,14 +127,17 @@ class Liar:
 
 
 def test_a_wrong_text_is_unexplained(llm):
-    bench = Bench(llm, [Ours(llm, "autoregressive"), Liar(llm)], build("math", llm.tokenizer, 1, 0, SHORT), SHORT)
+    bench = Bench(llm, [Ours(llm, "autoregressive"), Liar(llm)], build("math", llm, 1, 0, SHORT), SHORT)
     (found,) = bench.run(set())
-    assert [record.verdicts for record in found] == [[1, 0, 0], [0, 0, 1]]
+    assert {record.contender: record.verdicts for record in found} == {
+        "autoregressive": [1, 0, 0],
+        "liar": [0, 0, 1],
+    }
 
 
 def test_peers_decode_the_same_weights(llm):
     both = [Ours(llm, "autoregressive"), *peers("hf", llm)]
-    bench = Bench(llm, both, build("math", llm.tokenizer, 1, 0, SHORT), SHORT)
+    bench = Bench(llm, both, build("math", llm, 1, 0, SHORT), SHORT)
     (found,) = bench.run(set())
     assert {record.contender for record in found} >= {"autoregressive", "hf-plain", "hf-prompt_lookup"}
     assert all(record.verdicts[2] == 0 for record in found)
@@ -130,9 +148,19 @@ def test_peers_decode_the_same_weights(llm):
         peers("vllm", llm)
 
 
+def test_peers_ignore_the_end_where_we_do(llm):
+    endless = SamplingParams(max_tokens=120, ignore_eos=True)
+    prompt = build("math", llm, 1, 0, SHORT)[0].prompts
+    for contender in [Ours(llm, "autoregressive"), *peers("hf", llm)]:
+        assert len(contender.decode(prompt, endless, 1)[0].token_ids) == 120
+    assert llm.end_tokens
+    ended = peers("hf", llm)[0].decode(prompt, SamplingParams(max_tokens=120), 1)[0].token_ids
+    assert ended == Ours(llm, "autoregressive").decode(prompt, SamplingParams(max_tokens=120), 1)[0].token_ids
+
+
 def test_the_control_cannot_be_guessed(llm):
     contenders = [Ours(llm, name) for name in ("autoregressive", "prompt_lookup", "lookahead", "jacobi")]
-    bench = Bench(llm, contenders, build("unguessable", llm.tokenizer, 2, 1, SHORT), SHORT)
+    bench = Bench(llm, contenders, build("unguessable", llm, 2, 1, SHORT), SHORT)
     found = document({}, [record for part in bench.run(set()) for record in part], contenders)
     assert [row["tokens_per_forward"] for row in found["rows"]] == [1.0] * 4
 
@@ -179,7 +207,7 @@ def test_a_store_is_not_mixed_up_with_another_run(tmp_path):
     store.add([record(0)])
     with pytest.raises(OptionError, match="--resume"):
         Store.open(tmp_path, tmp_path / "x", {"model": "demo"}, resume=False)
-    with pytest.raises(OptionError, match="another run"):
+    with pytest.raises(OptionError, match="other model"):
         Store.open(tmp_path, tmp_path / "x", {"model": "other"}, resume=True)
     with pytest.raises(OptionError, match="nothing to resume"):
         Store.open(tmp_path / "none", None, {"model": "demo"}, resume=True)
@@ -189,11 +217,11 @@ def test_workloads_from_files_and_names(llm, tmp_path):
     lines, jsons = tmp_path / "a.txt", tmp_path / "b.jsonl"
     lines.write_text("one\n\ntwo\n")
     jsons.write_text('{"turns": ["first", "second"]}\n{"question": "q"}\n')
-    found = build(f"lines={lines},jsonl={jsons},code/source", llm.tokenizer, 5, 0, SHORT)
+    found = build(f"lines={lines},jsonl={jsons},code/source", llm, 5, 0, SHORT)
     assert [work.name for work in found] == ["a", "b", "code/source"]
     assert llm.tokenizer.decode(found[1].prompts[0]) == "first"
     assert isinstance(found[2], Workload)
-    assert len(build("all", llm.tokenizer, 1, 0, SHORT)) == 7
+    assert len(build("all", llm, 1, 0, SHORT)) == 7
 
 
 def test_bad_workloads_are_named(llm, tmp_path):
@@ -206,7 +234,7 @@ def test_bad_workloads_are_named(llm, tmp_path):
         (",", OptionError),
     ):
         with pytest.raises(error):
-            build(name, llm.tokenizer, 1, 0, SHORT)
+            build(name, llm, 1, 0, SHORT)
     for format, name, words in (
         ("jsonl", "bad.jsonl", "line 1"),
         ("lines", "empty", "no prompt"),
@@ -214,6 +242,16 @@ def test_bad_workloads_are_named(llm, tmp_path):
     ):
         with pytest.raises(PromptError, match=words):
             read_prompts(format, tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("a\\ud800", "prompt 2: .*valid text"), ("a b " * 2000, "prompt 2: .*context")]
+)
+def test_prompts_that_cannot_be_decoded_are_named_at_once(llm, tmp_path, text, words):
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps({"prompt": "fine"}) + '\n{"prompt": "' + text + '"}\n')
+    with pytest.raises(PromptError, match=words):
+        build(f"jsonl={path}", llm, 5, 0, SHORT)
 
 
 def command(*arguments):
@@ -271,7 +309,7 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
 def test_presets_name_what_exists(llm, name):
     preset = find_preset(name)
     assert len(parse_methods(preset.methods, preset.row_budget)) > 1
-    assert build(preset.tasks, llm.tokenizer, 1, 0, SHORT)
+    assert build(preset.tasks, llm, 1, 0, SHORT)
     assert name in (Path(__file__).parent.parent / "leapdecode/cli/bench.py").read_text()
 
 
@@ -310,7 +348,7 @@ def test_files_of_one_name_are_refused(llm, tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "q.txt").write_text("one\n")
     with pytest.raises(OptionError, match="twice"):
-        build(f"lines={tmp_path}/x/q.txt,lines={tmp_path}/y/q.txt", llm.tokenizer, 1, 0, SHORT)
+        build(f"lines={tmp_path}/x/q.txt,lines={tmp_path}/y/q.txt", llm, 1, 0, SHORT)
 
 
 def test_a_damaged_folder_is_not_resumed(tmp_path):

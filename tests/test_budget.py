@@ -121,6 +121,13 @@ def test_a_window_that_is_too_dear_is_made_smaller_or_not_tried():
     assert WindowTrial().columns(7, 4, 10, steep) == 0
 
 
+def test_a_window_of_the_root_alone_is_none():
+    assert WindowTrial().columns(2, 1, 10, steep) == 0
+    assert RowBudget(limit=9).columns(8, 1, 10) == 8
+    assert RowBudget(limit=9).columns(7, 4, 10, share=0.5) == 1
+    assert RowBudget(limit=2).columns(7, 4, 10, share=0.5) == 0
+
+
 @pytest.fixture(scope="module")
 def llm():
     return LLM("demo", device="cpu", dtype="float32")
@@ -159,6 +166,30 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
         assert [one.token_ids for one in found] == [one.token_ids for one in plain]
         used[name] = sum(step.rows for one in found for step in one.steps[1:])
     assert used["steep"] < used["flat"] / 4
+    llm.budgets.clear()
+
+
+def test_jacobi_goes_on_trying_where_rows_are_free(llm, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    keep_costs([RowCost(64, rows, 1.0, 1.0, 1.0) for rows in (1, 128)], curve_key(llm.runner, 1))
+    prompt = find("math").prompts(1)[0]
+    free = llm.generate(prompt, method="jacobi", sampling=SHORT, row_budget="auto")
+    assert free.token_ids == llm.generate(prompt, method="autoregressive", sampling=SHORT).token_ids
+    assert {step.rows for step in free.steps[1:-8]} == {8}
+    llm.budgets.clear()
+
+
+def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    keep_costs([RowCost(64, rows, 1.0, 1.0, 1.0) for rows in (1, 128)], curve_key(llm.runner, 1))
+    told = []
+    monkeypatch.setattr(RowBudget, "judge_window", lambda self, *facts: told.append(facts))
+    found = llm.generate(
+        find("math").prompts(1)[0], sampling=SHORT, row_budget="auto", guesses=0, pool_from_prompt=False
+    )
+    guessed = [source for step in found.steps for source in step.sources if source != "target"]
+    assert set(guessed) == {"window"}
+    assert sum(gained for gained, *_ in told) == len(guessed)
     llm.budgets.clear()
 
 

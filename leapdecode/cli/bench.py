@@ -1,5 +1,6 @@
 """`leapdecode bench`: methods against plain decoding on tasks, measured so that a sceptic believes it."""
 
+import hashlib
 import json as jsonlib
 import sys
 from pathlib import Path
@@ -82,8 +83,9 @@ def bench(
     chosen = parse_methods(methods, row_budget)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
-    run = facts(llm, draft, [methods, tasks, limit, rounds, batch_size, row_budget, peers], sampling)
     work = prepare(llm, chosen, tasks, limit, rounds, batch_size, peers, sampling)
+    settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers]
+    run = facts(llm, draft, settings, sampling) | {"prompts": fingerprint(work.workloads)}
     from leapdecode.measure.store import Store
 
     store = Store.open(ROOT, output, run, resume)
@@ -134,12 +136,12 @@ def prepare(
         raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
     contenders: list[Contender] = [Ours(llm, name, options) for name, options in chosen]
     contenders += other_engines(peers, llm) if peers else []
-    workloads = build(tasks, llm.tokenizer, limit, sampling.seed, sampling)
+    workloads = build(tasks, llm, limit, sampling.seed, sampling)
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
 
 
 def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingParams) -> dict[str, Any]:
-    """What is measured on what; a run is resumed only where all of it is equal but for argv and revision."""
+    """What is measured on what; a run is resumed only where all of it is equal but for argv."""
     from dataclasses import asdict
 
     from leapdecode.measure.machine import machine, revision
@@ -155,7 +157,7 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
         "dtype": str(llm.model.dtype).removeprefix("torch."),
         **machine(llm.runner.device),
         "revision": revision(),
-        "note": note_of(llm.name),
+        "note": "; ".join(note for note in (note_of(llm.name), note_of(draft)) if note) or None,
         "settings": settings,
         "sampling": {key: value for key, value in asdict(sampling).items() if key != "logits_processors"},
         "seed": sampling.seed,
@@ -163,10 +165,16 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
     }
 
 
-def note_of(model: str) -> str | None:
+def note_of(model: str | None) -> str | None:
     """What a folder of an inflated model says of itself: whose text, at whose cost."""
-    path = Path(model) / "inflated.json"
+    path = Path(model or "") / "inflated.json"
     return str(jsonlib.loads(path.read_text())["note"]) if path.is_file() else None
+
+
+def fingerprint(workloads: Any) -> str:
+    """Of all prompts, so that a run is not resumed on others."""
+    prompts = jsonlib.dumps([[work.name, work.prompts] for work in workloads])
+    return hashlib.sha256(prompts.encode()).hexdigest()[:16]
 
 
 def measure(work: Any, store: Any) -> None:

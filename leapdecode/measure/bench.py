@@ -1,10 +1,11 @@
 """The bench: every contender on every prompt, in turn with plain decoding, one record per generation.
 
 A *unit* is what is decoded together: one prompt, or a batch of them. In a round every contender decodes the same unit
-once, plain decoding among them; the order rotates from round to round. A contender's speed-up in a round is its tokens
-per second over those of plain decoding in that round.
+once, plain decoding among them, in an order drawn for the round. A contender's speed-up in a round is its tokens per
+second over those of plain decoding in that round.
 """
 
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +46,7 @@ class Record:
         forwards, rows: by name, as in `core.Stats`; names that a contender cannot count are missing.
         accepted: accepted length -> how often.
         composition: seconds by part of the engine.
-        first_token: seconds to the first token, mean over the unit.
+        first_token, first_tokens: seconds to the first token, mean over the unit; tokens that came with it.
         repeated: largest share of repeated 4-grams among the unit's texts.
         verdicts: [identical, tie-explained, unexplained] texts, against plain decoding in the same round.
         scores: per text, None where the task has no checker.
@@ -63,6 +64,7 @@ class Record:
     accepted: dict[str, int] = field(default_factory=dict)
     composition: dict[str, float] = field(default_factory=dict)
     first_token: float | None = None
+    first_tokens: int = 0
     peak_memory: int = 0
     repeated: float = 0.0
     verdicts: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -96,15 +98,15 @@ class Bench:
     def run(self, done: set[tuple[str, str, int, int]]) -> Iterator[list[Record]]:
         """Measure round by round, leaving out rounds of which `done` holds every record's key."""
         for work in self.workloads:
-            sampling, warm = work.sampling or self.sampling, False
+            sampling, warm = work.sampling or self.sampling, set[int]()
             for unit, numbers in enumerate(self._units(work)):
                 for turn in range(self.rounds):
                     keys = {(work.name, one.label, unit, turn) for one in self.contenders}
                     if keys <= done:
                         continue
-                    if not warm:
+                    if len(numbers) not in warm:  # a smaller last batch has a row-cost curve of its own
                         self._warm_up(work, numbers, sampling)
-                        warm = True
+                        warm.add(len(numbers))
                     yield self._round(work, unit, numbers, turn, sampling)
 
     def _warm_up(self, work: Workload, numbers: range, sampling: SamplingParams) -> None:
@@ -114,9 +116,9 @@ class Bench:
 
     def _round(self, work: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams) -> list[Record]:
         prompts = [work.prompts[number] for number in numbers]
-        first = (unit + turn) % len(self.contenders)
+        order = random.Random(f"{work.name}/{unit}/{turn}").sample(range(len(self.contenders)), len(self.contenders))
         measured: dict[str, tuple[list[Outcome], float, int]] = {}
-        for contender in [*self.contenders[first:], *self.contenders[:first]]:
+        for contender in [self.contenders[place] for place in order]:
             with PeakMemory(self.llm.runner.device) as peak:
                 began = time.perf_counter()
                 outcomes = contender.decode(prompts, sampling, self.batch_size)
@@ -165,6 +167,7 @@ def enter(record: Record, outcome: Outcome) -> None:
         return
     stats = outcome.result.stats
     record.first_token = (record.first_token or 0.0) + stats.prefill_seconds / record.texts
+    record.first_tokens += len(outcome.result.steps[0].tokens)
     parts = {name: float(counts[f"{name}_seconds"]) for name in TIMES}
     for name, value in parts.items():
         record.composition[name] = record.composition.get(name, 0.0) + value

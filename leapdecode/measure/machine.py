@@ -9,13 +9,13 @@ import torch
 import transformers
 
 import leapdecode
+from leapdecode.model.cost import device_name
 
 
 def machine(device: torch.device) -> dict[str, Any]:
     """Device, threads and versions."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
-        "device": f"{device.type} ({name})",
+        "device": f"{device.type} ({device_name(device)})",
         "threads": torch.get_num_threads(),
         "versions": {
             "leapdecode": leapdecode.__version__,

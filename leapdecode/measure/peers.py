@@ -37,7 +37,7 @@ class HuggingFace:
         ids = torch.tensor([prompt], device=self.llm.model.device)
         if sampling.seed is not None and not sampling.greedy:
             torch.manual_seed(sampling.seed)
-        with counted(self.llm.model) as target, counted(self.llm.draft) as draft:
+        with counted(self.llm.model) as target, counted(self.llm.draft) as draft, own_ends(self.llm.model):
             began = time.perf_counter()
             config, extra = self._config(sampling), self._extra(sampling)
             whole = self.llm.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **extra)
@@ -94,6 +94,17 @@ def counted(model: Any) -> Iterator[list[int]]:
     finally:
         if hook:
             hook.remove()
+
+
+@contextmanager
+def own_ends(model: Any) -> Iterator[None]:
+    """While the block runs the model's generation config names no end tokens: what a call leaves open, it fills in."""
+    config = model.generation_config
+    ends, config.eos_token_id = config.eos_token_id, None
+    try:
+        yield
+    finally:
+        config.eos_token_id = ends
 
 
 def peers(name: str, llm: LLM) -> list[Contender]:

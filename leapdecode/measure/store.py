@@ -10,7 +10,7 @@ from leapdecode.errors import OptionError
 from leapdecode.measure.bench import Record
 
 RECORDS, RUN, RESULTS = "records.jsonl", "run.json", "results.json"
-VOLATILE = ("argv", "revision")  # may differ between the halves of one run
+VOLATILE = ("argv",)  # may differ between the halves of one run
 
 
 class Store:
@@ -29,12 +29,14 @@ class Store:
         if resume:
             places = [fixed] if fixed else sorted(root.glob("*/"), reverse=True)
             for place in places:
-                if same(known(place / RUN), run):
+                if not differences(known(place / RUN), run):
                     return cls(place)
-            where = f"{fixed} holds" if fixed else f"no folder in {root}/ holds"
-            raise OptionError(
-                f"nothing to resume: {where} {'another run' if fixed else 'this run'}; leave --resume out"
-            )
+            if fixed and known(fixed / RUN):
+                other = ", ".join(differences(known(fixed / RUN), run))
+                raise OptionError(f"nothing to resume: {fixed} holds another run (other {other}); leave --resume out")
+            where = fixed or f"no folder in {root}/"
+            what = "no run" if fixed else "this run"
+            raise OptionError(f"nothing to resume: {where} holds {what}; leave --resume out")
         folder = fixed or root / datetime.now().strftime("%Y%m%d-%H%M%S")
         if (folder / RECORDS).exists():
             raise OptionError(f"{folder} holds results already; add --resume, or choose another --output")
@@ -74,6 +76,7 @@ def known(path: Path) -> dict[str, Any]:
         return {}
 
 
-def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two runs measure the same thing on the same machine and versions."""
-    return all(one.get(key) == json.loads(json.dumps(other.get(key))) for key in {*one, *other} - {*VOLATILE})
+def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """In what two runs differ; nothing where they measure the same thing, of one code, on the same machine."""
+    keys = sorted({*one, *other} - {*VOLATILE})
+    return [key for key in keys if one.get(key) != json.loads(json.dumps(other.get(key)))]

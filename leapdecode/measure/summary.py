@@ -66,12 +66,19 @@ def sums(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
-    """Tokens, seconds and the paired speed-ups over plain decoding."""
+    """Tokens, seconds and the paired speed-ups over plain decoding.
+
+    Repeats of one unit are not independent of each other, so the interval is over the units' medians (over the rounds
+    where there is one unit).
+    """
     base = {(record.unit, record.round): record for record in plain}
     pairs = [(record, base[record.unit, record.round]) for record in own if (record.unit, record.round) in base]
-    ratios = [rate(record) / rate(other) for record, other in pairs]
-    late = [rate(r, r.first_token) / rate(p, p.first_token) for r, p in pairs if r.first_token and p.first_token]
-    median, low, high = median_interval(ratios)
+    ratios: dict[int, list[float]] = {}
+    for record, other in pairs:
+        ratios.setdefault(record.unit, []).append(rate(record) / rate(other))
+    late = [rate(r, later=True) / rate(p, later=True) for r, p in pairs if r.first_token and p.first_token]
+    units = [statistics.median(found) for found in ratios.values()]
+    median, low, high = median_interval(units if len(units) > 1 else next(iter(ratios.values())))
     seconds, tokens = sum(record.seconds for record in own), sum(record.tokens for record in own)
     return {
         "tokens": tokens,
@@ -80,13 +87,16 @@ def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
         "speedup": median,
         "speedup_interval": [low, high],
         "decode_speedup": statistics.median(late) if late else None,
-        "pairs": len(ratios),
+        "pairs": len(pairs),
     }
 
 
-def rate(record: Record, left_out: float | None = None) -> float:
-    """Tokens per second, without `left_out` seconds."""
-    return max(record.tokens, 1) / max(record.seconds - (left_out or 0.0), 1e-9)
+def rate(record: Record, later: bool = False) -> float:
+    """Tokens per second; `later` leaves out the time to the first token and the tokens that came with it."""
+    tokens, seconds = record.tokens, record.seconds
+    if later:
+        tokens, seconds = tokens - record.first_tokens, seconds - (record.first_token or 0.0)
+    return max(tokens, 1) / max(seconds, 1e-9)
 
 
 def hits(own: list[Record]) -> dict[str, Any]:

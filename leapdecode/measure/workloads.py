@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError, PromptError
+from leapdecode.llm import LLM
+from leapdecode.llm.prompts import check_length, encode
 from leapdecode.measure.bench import Workload
 from leapdecode.measure.control import Unguessable
 from leapdecode.tasks.registry import find, names
@@ -18,11 +19,12 @@ FIELDS = ("prompt", "question", "turns", "instruction", "text")  # of a line of 
 ALL = "all"
 
 
-def build(wanted: str, tokenizer: Any, limit: int, seed: int, sampling: SamplingParams) -> list[Workload]:
-    """Workloads of up to `limit` prompts each, from a list of names by comma.
+def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams) -> list[Workload]:
+    """Workloads of up to `limit` prompts each, from a list of names by comma; `llm` must be able to decode them.
 
     A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable", "lines=FILE" (a prompt a
-    line) or "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`). Raises `UnknownName`, `OptionError`.
+    line) or "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`). Raises `UnknownName`, `OptionError`, and
+    `PromptError` for a prompt that is no text or too long.
     """
     parts = [part.strip() for part in wanted.split(",") if part.strip()]
     if ALL in parts:
@@ -30,21 +32,21 @@ def build(wanted: str, tokenizer: Any, limit: int, seed: int, sampling: Sampling
         parts[place : place + 1] = [*names(), "code/source"]
     if not parts:
         raise OptionError(f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, jsonl=FILE")
-    made = [_build(part, tokenizer, limit, seed, sampling) for part in dict.fromkeys(parts)]
+    made = [_build(part, llm, limit, seed, sampling) for part in dict.fromkeys(parts)]
     twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
     if twice:
         raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
     return made
 
 
-def _build(name: str, tokenizer: Any, limit: int, seed: int, sampling: SamplingParams) -> Workload:
+def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams) -> Workload:
     if "=" in name:
         format, _, path = name.partition("=")
-        return Workload(Path(path).stem, _encode(read_prompts(format, Path(path))[:limit], tokenizer))
+        return Workload(Path(path).stem, _encode(read_prompts(format, Path(path))[:limit], llm, path))
     task_name, _, kind = ("math", "", "") if name == CONTROL else name.partition("/")
     task = find(task_name)
     examples = task.examples("held_out", limit, kind or None, seed)
-    prompts = _encode([task.prompt(example) for example in examples], tokenizer)
+    prompts = _encode([task.prompt(example) for example in examples], llm, name)
     if name == CONTROL:
         forced = replace(sampling, logits_processors=[*sampling.logits_processors, Unguessable()], ignore_eos=True)
         return Workload(name, prompts, sampling=forced)
@@ -52,8 +54,15 @@ def _build(name: str, tokenizer: Any, limit: int, seed: int, sampling: SamplingP
     return Workload(name, prompts, score)
 
 
-def _encode(texts: list[str], tokenizer: Any) -> list[list[int]]:
-    return [tokenizer(text)["input_ids"] for text in texts]
+def _encode(texts: list[str], llm: LLM, name: str) -> list[list[int]]:
+    found = []
+    for number, text in enumerate(texts, 1):
+        try:
+            found.append(encode(text, llm.tokenizer, llm.runner.vocabulary))
+            check_length(found[-1], llm.runner.max_length)
+        except PromptError as error:
+            raise PromptError(f"{name}, prompt {number}: {error}") from error
+    return found
 
 
 def read_prompts(format: str, path: Path) -> list[str]:

@@ -66,13 +66,13 @@ def places(tree: TokenTree) -> list[int]:
 
 @dataclass
 class WindowTrial:
-    """Whether a lookahead window pays: tried where rows are cheap enough, judged by the n-grams it gave that hit.
+    """Whether a window of Jacobi trajectories pays: tried where rows are cheap enough, judged by the tokens it gained.
 
     A failed trial is repeated after a rest that doubles each time, so that hope costs little.
     """
 
     width: int = 0
-    rows: int = 0
+    rows: int = 0  # beside the root
     steps: int = 0  # of the present trial, or left of the rest
     rest: int = FIRST_REST
     gained: float = 0.0
@@ -87,17 +87,17 @@ class WindowTrial:
         if self.steps > 0:
             return 0
         width = wanted
-        while width and cost(1 + width * height, context) > (1 + HOPE) * cost(1, context):
+        while width and (width * height == 1 or cost(width * height, context) > (1 + HOPE) * cost(1, context)):
             width //= 2
-        self.width, self.rows, self.steps = width, width * height, 0 if width else FIRST_REST
+        self.width, self.rows, self.steps = width, width * height - 1, 0 if width else FIRST_REST
         self.gained = self.tokens = self.spent_rows = 0.0
         return width
 
-    def judge(self, harvested: int, tokens: int, rows: int, context: int, cost: StepCost) -> None:
+    def judge(self, gained: int, tokens: int, rows: int, context: int, cost: StepCost) -> None:
         """Take in one step; after `TRIAL` of them compare the speed with and without the window."""
         if not self.width:
             return
-        self.steps, self.gained = self.steps + 1, self.gained + harvested
+        self.steps, self.gained = self.steps + 1, self.gained + gained
         self.tokens, self.spent_rows = self.tokens + tokens, self.spent_rows + rows
         if self.steps < TRIAL:
             return
@@ -145,14 +145,14 @@ class RowBudget:
                 best, best_count = speed, count
         return best_count
 
-    def columns(self, wanted: int, height: int, context: int) -> int:
-        """How many of a lookahead window's `wanted` columns of `height` rows fit: at most half the rows are for it."""
+    def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
+        """How many of a window's `wanted` columns of `height` rows, root included, fit in a `share` of the rows."""
         if self.limit is not None:
-            wanted = min(wanted, (self.limit - 1) // 2 // height)
+            wanted = min(wanted, (int((self.limit - 1) * share) + 1) // height)
         return wanted if self.cost is None else self.window.columns(wanted, height, context, self.cost)
 
-    def harvested(self, gained: int, tokens: int, rows: int, context: int) -> None:
-        """One lookahead step: tokens that the window's n-grams gained, tokens in all, rows evaluated."""
+    def judge_window(self, gained: int, tokens: int, rows: int, context: int) -> None:
+        """One step with a window: tokens that it gained, tokens in all, rows evaluated."""
         if self.cost is not None:
             self.window.judge(gained, tokens, rows, context, self.cost)
 

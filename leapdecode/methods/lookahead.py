@@ -12,6 +12,8 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.window import HARVESTED, LookaheadWindow
 from leapdecode.verify.walk import Verdict
 
+SHARE = 0.5  # of a row budget that the window may take; the rest verifies
+
 
 @dataclass
 class Lookahead(Method):
@@ -40,7 +42,7 @@ class Lookahead(Method):
         for continuation, grade in self.pool.get(sequence.pending):
             tree.add_chain(0, continuation, "ngram", grade)
         if self.budget is not None:
-            width = self.budget.columns(self.window, self.ngram - 1, len(sequence.tokens))
+            width = self.budget.columns(self.window, self.ngram - 1, len(sequence.tokens), SHARE)
             if width != self.columns.width:
                 self.columns.resize(width, sequence.pending)
         self.columns.place(tree)
@@ -52,8 +54,8 @@ class Lookahead(Method):
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)
         if self.budget is not None:
-            harvested = sum(tree.grades[node] == HARVESTED for node in verdict.path)
-            self.budget.harvested(harvested, accepted, len(tree) - len(tree.skipped), len(sequence.tokens))
+            gained = sum(tree.grades[n] == HARVESTED or tree.sources[n] == "window" for n in verdict.path)
+            self.budget.judge_window(gained, accepted, len(tree) - len(tree.skipped), len(sequence.tokens))
         self.columns.advance(verdict.choices, accepted, sequence.pending, self.pool)
         if self.pool_from_prompt:
             self.pool.add_text(sequence.tokens[-(accepted + self.ngram - 1) :], self.ngram)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -44,28 +45,29 @@ def _synchronise(runner: Runner) -> None:
 def _times(runner: Runner, context: int, counts: list[int], repeats: int, batch: int) -> dict[int, list[float]]:
     """Seconds per row count, the counts taken in turn so that a busy moment hits all of them."""
     endless = SamplingParams(max_tokens=1 << 20)
-    texts = [Sequence([1] * context, endless, max_length=runner.max_length) for _ in range(batch)]
+    probe = random.Random(0).choices(range(runner.vocabulary), k=context + max(counts))  # experts differ by token
+    texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     lines = runner.open(batch, context + max(counts))
     for text in texts:
         lines.join(text)
-    lines.forward([Forward("target", text, TokenTree(1)) for text in texts])
+    lines.forward([Forward("target", text, _chain(probe[context - 1 : context])) for text in texts])
     taken: dict[int, list[float]] = {rows: [] for rows in counts}
     for repeat in range(repeats + 1):
         for rows in counts:
-            asked = [Forward("target", text, _chain(rows)) for text in texts]
+            asked = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
             _synchronise(runner)
             began = time.perf_counter()
-            lines.forward(asked)
-            _synchronise(runner)
+            for raw in lines.forward(asked):
+                raw.logits_NV.argmax(-1).tolist()  # a step chooses at every row
             if repeat:  # the first round warms up
                 taken[rows].append(time.perf_counter() - began)
     lines.close()
     return taken
 
 
-def _chain(rows: int) -> TokenTree:
-    tree = TokenTree(1)
-    tree.add_chain(0, [1] * (rows - 1), "probe")
+def _chain(tokens: list[int]) -> TokenTree:
+    tree = TokenTree(tokens[0])
+    tree.add_chain(0, tokens[1:], "probe")
     return tree
 
 
@@ -126,13 +128,23 @@ def cache_file() -> Path:
     return Path(root) / "leapdecode" / "row_costs.json"
 
 
+def device_name(device: torch.device) -> str:
+    """What the maker calls the device."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
 def curve_key(runner: Runner, batch: int) -> str:
     """What a curve depends on: the model's shape, dtype, attention, device, threads, versions, batch."""
     config = json.dumps(runner.config.to_dict(), sort_keys=True, default=str)
     shape = hashlib.sha256(config.encode()).hexdigest()[:12]
-    device = torch.cuda.get_device_name(runner.device) if runner.device.type == "cuda" else platform.processor()
     attention = runner.model.config._attn_implementation
-    parts = (type(runner.model).__name__, shape, runner.dtype, attention, runner.device.type, device)
+    device = f"{runner.device.type} {device_name(runner.device)}"
+    parts = (type(runner.model).__name__, shape, runner.dtype, attention, device)
     return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, f"batch {batch}")))
 
 

@@ -83,6 +83,8 @@ class Runner:
             use_cache=True,
             **({"logits_to_keep": max(kept, 1)} if self.keeps_logits else {}),
         )
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # else the clock shows when the work was launched
         seconds = time.perf_counter() - began
         return output.logits[:, output.logits.shape[1] - max(kept, 1) :], seconds
 

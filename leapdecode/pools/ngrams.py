@@ -7,7 +7,7 @@ from collections.abc import Iterator
 class NgramPool:
     """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G).
 
-    Each continuation has a grade, a small number that says where it last came from.
+    Each continuation has a grade, a small number that says where it came from; the lowest stays.
     """
 
     def __init__(self, per_key: int) -> None:
@@ -22,7 +22,7 @@ class NgramPool:
         if self.per_key == 0:
             return
         values = self.entries.setdefault(key, OrderedDict())
-        values[value] = grade
+        values[value] = min(grade, values.get(value, grade))
         values.move_to_end(value)
         if len(values) > self.per_key:
             values.popitem(last=False)
