@@ -22,6 +22,10 @@ class PromptError(LeapdecodeError):
     """An empty prompt, or one that does not fit the model's context."""
 
 
+class PoolError(LeapdecodeError):
+    """A saved pool that cannot be read, or that belongs to another tokenizer."""
+
+
 class ModelUnavailable(LeapdecodeError):
     """The model is neither a local folder nor reachable."""
 

@@ -25,6 +25,7 @@ from leapdecode.methods.registry import fresh, make
 from leapdecode.model.load import prepare
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.runner import Runner
+from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify.processors import refuse_stateful
 
 OUTPUT_FLAGS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
@@ -55,6 +56,8 @@ class Decoding:
                 f"method {method.name!r} needs a draft model; pass decoding({method.name!r}, draft=model)"
             )
         self.method, self.draft, self.streamer, self.fallback = method, draft, streamer, fallback
+        if getattr(method, "history", False):
+            method.pool = NgramPool()
         self.stats: list[Stats] = []
         self.runners: weakref.WeakKeyDictionary[Any, Runner | PlainRunner] = weakref.WeakKeyDictionary()
 
@@ -103,6 +106,9 @@ class Decoding:
         for processor in processors:
             refuse_stateful(processor)
         models = {"target": self._runner(model)} | ({"draft": self._runner(self.draft)} if self.draft else {})
+        if self.draft and models["draft"].vocabulary != models["target"].vocabulary:
+            sizes = f"{models['draft'].vocabulary} and {models['target'].vocabulary} tokens"
+            raise OptionError(f"draft and target have other vocabularies ({sizes}); choose a draft with the target's")
         seed = int(torch.randint(1 << 62, (1,))) if config.do_sample else 0
         mask = model_kwargs.get("attention_mask")
         rows = [

@@ -158,7 +158,7 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
     prompts, used = find("code").prompts(3, "source"), {}
     plain = llm.generate(prompts, method="autoregressive", sampling=SHORT)
     for name, slope in (("flat", 0.0), ("steep", 1.0)):
-        llm.budgets.clear()
+        llm.shared.budgets.clear()
         costs = [RowCost(64, rows, 1 + slope * (rows - 1), 0.0, 1 + slope * (rows - 1)) for rows in (1, 2, 128)]
         for batch in (1, 3):
             keep_costs(costs, curve_key(llm.runner, batch))
@@ -166,7 +166,7 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
         assert [one.token_ids for one in found] == [one.token_ids for one in plain]
         used[name] = sum(step.rows for one in found for step in one.steps[1:])
     assert used["steep"] < used["flat"] / 4
-    llm.budgets.clear()
+    llm.shared.budgets.clear()
 
 
 def test_jacobi_goes_on_trying_where_rows_are_free(llm, tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_jacobi_goes_on_trying_where_rows_are_free(llm, tmp_path, monkeypatch):
     free = llm.generate(prompt, method="jacobi", sampling=SHORT, row_budget="auto")
     assert free.token_ids == llm.generate(prompt, method="autoregressive", sampling=SHORT).token_ids
     assert {step.rows for step in free.steps[1:-8]} == {8}
-    llm.budgets.clear()
+    llm.shared.budgets.clear()
 
 
 def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
     guessed = [source for step in found.steps for source in step.sources if source != "target"]
     assert set(guessed) == {"window"}
     assert sum(gained for gained, *_ in told) == len(guessed)
-    llm.budgets.clear()
+    llm.shared.budgets.clear()
 
 
 def test_a_budget_out_of_range_is_refused(llm):

@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import VOCABULARY, decode, model, prompts, runner, texts
+from tiny import VOCABULARY, decode, prompts, runner, texts
+from tiny import plain_logits as plain
 
 import leapdecode.model.lines as running
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
@@ -14,11 +15,6 @@ from leapdecode.model.lines import SlotLines, common_prefix
 from leapdecode.model.masks import unpack_bits
 
 LONG = SamplingParams(max_tokens=200)
-
-
-def plain(name, ids):
-    with torch.no_grad():
-        return model(name)(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
 
 
 def check(name, text, tree, nodes, logits):
@@ -80,7 +76,7 @@ def test_a_line_that_ran_ahead_is_cut_back_to_the_text():
     lines.forward([Forward("draft", sequence, tree)])
     lines.commit([Commit("draft", sequence, path)])
     sequence.tokens += [4, 5, 9]
-    lines.cut_back(sequence)
+    lines.follow(Commit("target", sequence, []), None)
     assert lines.lines[sequence.id].tokens == [1, 2, 3, 4, 5]
     after = TokenTree(9)
     (raw,) = lines.forward([Forward("draft", sequence, after)])

@@ -67,7 +67,7 @@ def test_light_imports(statement):
 
 
 def test_public_names():
-    assert leapdecode.__all__ == ["LLM", "Piece", "Result", "SamplingParams", "__version__"]
+    assert leapdecode.__all__ == ["LLM", "Piece", "Pool", "Result", "SamplingParams", "__version__"]
     assert all(getattr(leapdecode, name) for name in leapdecode.__all__)
     with pytest.raises(AttributeError):
         leapdecode.nothing  # noqa: B018

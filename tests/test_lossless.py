@@ -24,6 +24,8 @@ SAMPLED = {
 VARIANTS = {
     "jacobi": [{}, {"window": 1}, {"block": 8}, {"initial": "prompt", "refill": "pad"}],
     "prompt_lookup": [{}, {"num_tokens": 3, "max_match": 1}],
+    "draft_model": [{}, {"gamma": 3, "confidence": 0.0}],
+    "multi_candidate": [{"k_config": "2x2x1"}, {"k_config": (3, 1), "confidence": 0.2}],
     "lookahead": [{}, {"window": 1, "ngram": 3}, {"ngram": 2}, {"window": 4, "guesses": 0}, {"shift": False}],
 }
 CASES = [(name, options) for name in names() if name != "autoregressive" for options in VARIANTS.get(name, [{}])]
@@ -74,7 +76,7 @@ def test_eager_attention(architecture):
 def test_guesses_hit_on_text_that_does_not_loop():
     """Without this the tests above could pass with methods that never guess."""
     warm = SamplingParams(max_tokens=64, temperature=1.0, top_k=8, seed=3)
-    for name in ("jacobi", "lookahead"):
+    for name in ("jacobi", "lookahead", "draft_model", "multi_candidate"):
         (sequence,) = decode(runner("llama"), prompts()[7:8], name, params=warm)
         grams = list(zip(*[sequence.generated[start:] for start in range(4)], strict=False))
         assert sequence.stats.tokens_per_forward > 1.05
@@ -147,13 +149,14 @@ def _commit_without_moving(lines, requests):
         line.tree, line.evaluated = None, 0
 
 
+@pytest.mark.parametrize("method", ["lookahead", "multi_candidate"])
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_the_comparison_kills(mutant, monkeypatch):
+def test_the_comparison_kills(mutant, method, monkeypatch):
     params = SAMPLED["warm"]
     plain = texts(decode(runner("gpt2"), prompts(), params=params))
     owner, name, broken = MUTANTS[mutant]
     monkeypatch.setattr(owner, name, broken)
-    assert texts(decode(runner("gpt2"), prompts(), "lookahead", 8, params)) != plain
+    assert texts(decode(runner("gpt2"), prompts(), method, 8, params)) != plain
 
 
 def test_more_new_tokens_than_nodes_is_impossible():

@@ -1,5 +1,6 @@
 """Tiny random models of real transformers classes, and prompts for them."""
 
+import copy
 import functools
 import random
 from typing import Any
@@ -9,7 +10,7 @@ import transformers as t
 
 from leapdecode.core import SamplingParams, Sequence
 from leapdecode.executors import Batched
-from leapdecode.methods import make
+from leapdecode.methods import find, make
 from leapdecode.model.runner import Runner
 
 VOCABULARY = 64
@@ -110,6 +111,24 @@ def runner(name: str) -> Runner:
     return Runner(model(name))
 
 
+def plain_logits(name: str, ids: list[int]) -> torch.Tensor:
+    """[tokens, vocabulary] of a plain forward."""
+    with torch.no_grad():
+        return model(name)(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
+
+
+@functools.cache
+def draft_of(on: Runner) -> Runner:
+    """A draft that often agrees with the model: its copy with noise on the weights."""
+    draft = copy.deepcopy(on.model)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in draft.parameters():
+            if parameter.ndim > 1:
+                parameter.add_(torch.randn_like(parameter), alpha=0.2 * float(parameter.std()))
+    return Runner(draft)
+
+
 def prompts(count: int = 8, longest: int = 60) -> list[list[int]]:
     """Ragged prompts with repeats in them, so that guesses can hit."""
     source = random.Random(5)
@@ -127,7 +146,8 @@ def decode(
     """Decode `texts` by `method`; returns the finished sequences."""
     params = params or SamplingParams(max_tokens=32)
     made = [Sequence(text, params, number, max_length=on.max_length) for number, text in enumerate(texts)]
-    for _ in Batched({"target": on}, batch_size).run([(make(method, options), sequence) for sequence in made]):
+    models = {"target": on} | ({"draft": draft_of(on)} if find(method).needs_draft else {})
+    for _ in Batched(models, batch_size).run([(make(method, options), sequence) for sequence in made]):
         pass
     return made
 

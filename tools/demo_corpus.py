@@ -19,26 +19,28 @@ from leapdecode.tasks.base import SEPARATOR, Example, Task
 from leapdecode.tasks.code import is_held_out, library_files
 from leapdecode.tasks.registry import find, names
 
-SHAPES = {"short": (24, 256), "long": (8, 768), "longest": (4, 1536)}  # (B, T), always B * T tokens
+SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": (4, 1536)}  # (B, T), B * T tokens
 LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
 PROMPT = -1.0  # marks a prompt's tokens until their weight is known
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
+REBALANCED = 3800  # the step from which the last two shares hold, and "middle" batches: word problems were learnt by
+# then, copying over a distance was not, and a passage is about 256 tokens long
 SHARES = {  # of the tokens of a short batch, and of a long one: headers and demonstrations are learnt there
-    "math/rationale": (24, 12),
-    "math/sub_question": (5, 1),
-    "math/sub_answer": (4, 1),
-    "math/value": (6, 3),
-    "blocksworld/action": (9, 20),
-    "blocksworld/plan": (5, 9),
-    "blocksworld/value": (7, 16),
-    "passage/passage": (7, 4),
-    "passage/value": (5, 3),
-    "choice/multiple": (8, 7),
-    "choice/yes_no": (5, 4),
-    "sql/query": (6, 3),
-    "code/function": (8, 5),
-    "source": (10, 12),
-    "reference": (2, 1),
+    "math/rationale": (24, 12, 14, 8),
+    "math/sub_question": (5, 1, 3, 1),
+    "math/sub_answer": (4, 1, 3, 1),
+    "math/value": (6, 3, 5, 3),
+    "blocksworld/action": (9, 20, 12, 22),
+    "blocksworld/plan": (5, 9, 4, 7),
+    "blocksworld/value": (7, 16, 7, 14),
+    "passage/passage": (7, 4, 16, 10),
+    "passage/value": (5, 3, 5, 3),
+    "choice/multiple": (8, 7, 17, 12),
+    "choice/yes_no": (5, 4, 6, 4),
+    "sql/query": (6, 3, 5, 3),
+    "code/function": (8, 5, 6, 4),
+    "source": (10, 12, 8, 9),
+    "reference": (2, 1, 1, 1),
 }
 
 
@@ -63,7 +65,7 @@ class Corpus:
         self.tasks = {f"{task.name}/{kind}": (task, kind) for task, kind in task_kinds()}
         lengths = {name: self._mean_length(*pair) for name, pair in self.tasks.items()}
         self.kinds = sorted(SHARES)
-        self.cumulative = [self._cumulative(lengths, column) for column in (0, 1)]
+        self.cumulative = [self._cumulative(lengths, column) for column in range(4)]
 
     def _cumulative(self, lengths: dict[str, float], column: int) -> list[float]:
         """Rising probabilities of drawing each kind, so that its share of the tokens is as wanted."""
@@ -82,25 +84,29 @@ class Corpus:
         """(ids [B, T], targets [B, T], weights [B, T]) of one step; a completion's tokens weigh 1."""
         long = step % LONG_EVERY == LONG_EVERY - 1
         longest = step % LONGEST_EVERY == LONGEST_EVERY - 1
-        count, length = SHAPES["longest" if longest else "long" if long else "short"]
-        rows = [self._row(random.Random(f"batch/{step}/{row}"), length, long) for row in range(count)]
+        late = step >= REBALANCED
+        count, length = SHAPES["longest" if longest else "long" if long else "middle" if late else "short"]
+        drawn = self.cumulative[long + 2 * late]
+        rows = [self._row(random.Random(f"batch/{step}/{row}"), length, long, drawn) for row in range(count)]
         ids, targets, weights = (torch.stack(part).to(self.device) for part in zip(*rows, strict=True))
         return ids, targets, weights.where(weights != PROMPT, prompt_weight)
 
-    def _row(self, rng: random.Random, length: int, long: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def _row(self, rng: random.Random, length: int, long: bool, drawn: list[float]) -> tuple[Tensor, Tensor, Tensor]:
         ids, targets, weights = [], [], []
-        for piece in self._pieces(rng, long):
+        for piece in self._pieces(rng, long, drawn):
             for whole, part in zip((ids, targets, weights), piece, strict=True):
                 whole += part
             if len(ids) >= length:
                 break
         return torch.tensor(ids[:length]), torch.tensor(targets[:length]), torch.tensor(weights[:length])
 
-    def _pieces(self, rng: random.Random, long: bool) -> Iterator[tuple[list[int], list[int], list[float]]]:
+    def _pieces(
+        self, rng: random.Random, long: bool, drawn: list[float]
+    ) -> Iterator[tuple[list[int], list[int], list[float]]]:
         """Documents without end, as (ids, targets, weights); in long rows with header and demonstrations."""
         length = STREAM_PIECE * (4 if long else 1)
         while True:
-            kind = self.kinds[bisect.bisect(self.cumulative[long], rng.random())]
+            kind = self.kinds[bisect.bisect(drawn, rng.random())]
             if kind in self.streams:
                 stream = self.streams[kind]
                 start = rng.randrange(len(stream) - length - 1)

@@ -64,11 +64,12 @@ def _value(method: str, key: str, value: str, default: Any) -> Any:
         if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
             raise OptionError(f"{method}: option {key}={value!r} must be true or false")
         return value.lower() in ("true", "1", "yes")
-    if isinstance(default, int):
+    if isinstance(default, int | float):
         try:
-            return int(value)
+            return type(default)(value)
         except ValueError:
-            raise OptionError(f"{method}: option {key}={value!r} must be a whole number") from None
+            kind = "whole number" if isinstance(default, int) else "number"
+            raise OptionError(f"{method}: option {key}={value!r} must be a {kind}") from None
     return value
 
 

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -41,12 +42,16 @@ def generate(
     repetition_penalty: Annotated[float, typer.Option(help="above 1 makes repeating less likely")] = 1.0,
     seed: Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")] = 0,
     stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")] = None,
-    verification: Annotated[str, typer.Option(help="seeded: plain decoding's text", hidden=True)] = "seeded",
+    verification: Annotated[
+        str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
+    ] = "seeded",
     executor: Annotated[str | None, typer.Option(help="single or batched")] = None,
     row_budget: Annotated[
         str | None, typer.Option(metavar="N|auto", help="most rows per step; auto: as many as pay on this machine")
     ] = None,
-    pool: Annotated[str | None, typer.Option(metavar="FILE", hidden=True)] = None,
+    pool: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="phrases to start from (ouroboros); the new ones are added")
+    ] = None,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")
     ] = None,
@@ -80,14 +85,18 @@ def generate(
     )  # fmt: skip
     options = parse_options(method, option or [])
     text, budget = _read(prompt), parse_budget(row_budget)
-    _check_early(text, method, options, executor, (verification, pool), budget)
+    _check_early(text, method, options, executor, verification, budget)
+    phrases = read_pool(pool, method) if pool else None
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback)
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)
     result = llm.generate(
-        text, method=method, sampling=sampling, executor=executor, row_budget=budget, on_step=show, **options
-    )
+        text, method=method, sampling=sampling, executor=executor, row_budget=budget, pool=phrases, on_step=show,
+        verification=verification, **options,
+    )  # fmt: skip
+    if pool and phrases is not None:
+        phrases.save(pool)
     if audit:
         from leapdecode.measure.audit import audit as compare
 
@@ -101,19 +110,31 @@ def generate(
 
 
 def _check_early(
-    text: str, method: str, options: dict[str, Any], executor: str | None, extras: Any, budget: Any
+    text: str, method: str, options: dict[str, Any], executor: str | None, verification: str, budget: Any
 ) -> None:
     """Raise what can be known before a model is loaded."""
     if not text:
         raise PromptError("the prompt is empty; give at least one character")
     make(method, options)
     from leapdecode.executors import find_executor
-    from leapdecode.llm.checks import check_row_budget, refuse_unavailable
+    from leapdecode.llm.checks import check_row_budget, check_verification
 
-    refuse_unavailable(*extras)
+    check_verification(verification)
     check_row_budget(budget)
     if executor is not None:
         find_executor(executor)
+
+
+def read_pool(path: Path, method: str) -> Any:
+    """The pool in a file, a new one where there is no such file yet; checked before a model is loaded."""
+    from leapdecode.llm.checks import check_pool
+    from leapdecode.pools.ngrams import NgramPool
+
+    if path.is_dir() or not path.parent.is_dir():
+        raise PromptError(f"--pool {path} is no place for a file")
+    found = NgramPool.load(path) if path.exists() else NgramPool()
+    check_pool(found, method, find(method).takes_pool)
+    return found
 
 
 def _read(prompt: str) -> str:

@@ -12,13 +12,15 @@ class Forward:
     """Evaluate the nodes of `tree` that `model` has not evaluated yet, behind `sequence`'s text.
 
     The answer is a `Scores`. A tree may grow between two forwards; its evaluated nodes keep their cache slots.
-    `top` asks for that many best tokens per node instead of one.
+    `top` asks for that many best tokens per node instead of one; under the rejection verifier a draft draws them, with
+    `replacement` or without.
     """
 
     model: str
     sequence: Sequence
     tree: TokenTree
     top: int = 1
+    replacement: bool = False
 
 
 @dataclass(slots=True)
@@ -43,9 +45,12 @@ class Scores:
         top: per node the `Forward.top` best tokens, best first; empty lists when only one was asked for.
         logits: [new nodes, vocabulary] raw logits of the nodes that this forward evaluated (a tensor).
         rows: rows that this forward evaluated for the sequence, missing text included.
+        drawn_from: [new nodes, vocabulary] the distributions that a draft's tokens were drawn from, under the
+            rejection verifier; else None.
     """
 
     choices: list[int]
     top: list[list[int]]
     logits: Any
     rows: int
+    drawn_from: Any = None

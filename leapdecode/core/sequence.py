@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
 
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.core.stats import Stats, Step
@@ -27,7 +26,7 @@ class Sequence:
             stopping criteria). It sees the sequence with the token already appended.
         steps: one record per target forward that gave tokens.
         finish_reason: "stop" or "length" once the text has ended.
-        chooser: the verify layer's state for this sequence, made on first use.
+        verification: "seeded" (the text of plain decoding) or "rejection" (its law).
     """
 
     tokens: list[int]
@@ -39,7 +38,7 @@ class Sequence:
     stats: Stats = field(default_factory=Stats)
     steps: list[Step] = field(default_factory=list)
     finish_reason: str | None = None
-    chooser: Any = None
+    verification: str = "seeded"
     prompt_length: int = 0
     id: int = field(default_factory=_ids.__next__)
 

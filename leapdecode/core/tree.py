@@ -1,6 +1,7 @@
 """The token tree: what one forward evaluates behind the committed text."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from leapdecode.errors import InvalidTree
 
@@ -20,10 +21,12 @@ class TokenTree:
         sources: where each node came from ("window", "ngram", "prompt", "draft", ...; "text" for the root).
         grades: per node, how its source grades it (prompt lookup: tokens that matched); 0 where it says nothing.
         skipped: nodes that a row budget leaves out of the forward.
+        proposals: per parent, where its children were drawn and the rejection verifier must know how: (the tokens in
+            the order they were drawn, repeats included; the distribution [vocabulary]; whether with replacement).
         ancestors: per node a bit set of itself and its ancestors (bit i = node i): its row of the attention mask.
     """
 
-    __slots__ = ("ancestors", "children", "depths", "grades", "parents", "skipped", "sources", "tokens")
+    __slots__ = ("ancestors", "children", "depths", "grades", "parents", "proposals", "skipped", "sources", "tokens")
 
     def __init__(self, root: int) -> None:
         self.tokens = [root]
@@ -32,6 +35,7 @@ class TokenTree:
         self.sources = ["text"]
         self.grades = [0]
         self.skipped: frozenset[int] = frozenset()
+        self.proposals: dict[int, tuple[list[int], Any, bool]] = {}
         self.ancestors = [1]
         self.children: dict[tuple[int, int], int] = {}
 

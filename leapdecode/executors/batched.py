@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from leapdecode.core import Commit, Forward, Request, Scores, Sequence, Step
 from leapdecode.methods.base import Method
 from leapdecode.model.lines import Lines, Raw
 from leapdecode.verify.choice import Chooser
+from leapdecode.verify.rejection import DraftSampler, RejectionChooser
 
 Decoding = Generator[Request, Scores | None, None]
 
@@ -91,13 +92,15 @@ class Batched:
     def _commit(self, commits: list[Commit], lines: Mapping[str, Lines]) -> None:
         """Commit path by path, and after the target's bring every other line back to the text."""
         began = time.perf_counter()
+        accepted = [commit for commit in commits if commit.model == "target"]
+        for name, line in lines.items():
+            if name != "target":
+                for commit in accepted:
+                    line.follow(commit, lines["target"].tree(commit.sequence))
         for name, line in lines.items():
             own = [commit for commit in commits if commit.model == name]
             if own:
                 line.commit(own)
-            for commit in commits:
-                if commit.model == "target" and name != "target":
-                    line.cut_back(commit.sequence)
         for commit in commits:
             commit.sequence.stats.commit_seconds += (time.perf_counter() - began) / len(commits)
 
@@ -131,15 +134,17 @@ class Batched:
         """Choose at every node of every tree; the chosen tokens reach the host in one transfer."""
         picked = []
         for (task, request), raw in zip(chosen, raws, strict=True):
+            if not raw.nodes:  # the draft's context or the token limit leaves nothing to draft
+                picked.append(torch.zeros(0, dtype=torch.long, device=raw.logits_NV.device))
+                continue
             chooser = task.choosers.get(name)
             if chooser is None:
-                sequence = task.sequence
-                chooser = Chooser(sequence.params, sequence.stream, sequence.prompt_length)
-                task.choosers[name] = chooser
+                chooser = task.choosers[name] = chooser_for(task.sequence, name)
+            chooser.replaced = request.replacement
             picked.append(chooser(raw.logits_NV, raw.context, request.tree, raw.nodes, request.top).flatten())
         host = (torch.cat(picked) if len(picked) > 1 else picked[0]).tolist()
         answers, start = [], 0
-        for (_, request), raw in zip(chosen, raws, strict=True):
+        for (task, request), raw in zip(chosen, raws, strict=True):
             size = len(request.tree)
             end = start + len(raw.nodes) * request.top
             choices, top = [-1] * size, list[list[int]]([[]] * size)
@@ -148,15 +153,33 @@ class Batched:
                 choices[node] = row[0]
                 if request.top > 1:
                     top[node] = row
-            answers.append(Scores(choices, top, raw.logits_NV, raw.step_rows))
+            chooser = task.choosers.get(name)
+            drawn_from = chooser.drawn_from if chooser is not None else None
+            answers.append(Scores(choices, top, raw.logits_NV, raw.step_rows, drawn_from))
             start = end
         return answers
+
+
+def chooser_for(sequence: Sequence, model: str) -> Chooser:
+    """How tokens are chosen for a sequence on a model.
+
+    A draft chooses as the target does, without the processors that say `target_only`. Greedy choices are the same
+    under either verifier.
+    """
+    params = sequence.params
+    if model != "target":
+        kept = [one for one in params.logits_processors if not getattr(one, "target_only", False)]
+        params = params if len(kept) == len(params.logits_processors) else replace(params, logits_processors=kept)
+    kind = Chooser
+    if sequence.verification == "rejection" and not params.greedy:
+        kind = RejectionChooser if model == "target" else DraftSampler
+    return kind(params, sequence.stream, sequence.prompt_length)
 
 
 def count(task: Task, request: Forward, raw: Raw) -> None:
     """Enter one forward into the sequence's statistics."""
     stats = task.sequence.stats
-    forwards = raw.only_prefill + 1
+    forwards = raw.only_prefill + (raw.rows > 0)
     if request.model != "target":
         stats.draft_forwards += forwards
         stats.draft_rows += raw.rows

@@ -2,5 +2,6 @@
 
 from leapdecode.llm.llm import LLM
 from leapdecode.llm.result import Piece, Result
+from leapdecode.pools.ngrams import NgramPool as Pool
 
-__all__ = ["LLM", "Piece", "Result"]
+__all__ = ["LLM", "Piece", "Pool", "Result"]

@@ -1,11 +1,15 @@
 """Arguments of `LLM` that are checked before anything is decoded."""
 
+import hashlib
+import json
 from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
+from leapdecode.pools.ngrams import NgramPool
 
 AUTO = "auto"
+VERIFIERS = ("seeded", "rejection")
 
 
 def check_row_budget(row_budget: int | str | None) -> None:
@@ -15,12 +19,26 @@ def check_row_budget(row_budget: int | str | None) -> None:
         raise OptionError(f"row_budget={row_budget!r} must be 'auto' or a whole number of at least 1")
 
 
-def refuse_unavailable(verification: str, pool: Any) -> None:
-    """Raise `OptionError` for arguments that this version knows but cannot honour."""
-    if verification != "seeded":
-        raise OptionError(f"verification={verification!r} is not available in this version; use 'seeded'")
-    if pool is not None:
-        raise OptionError("no method of this version takes a shared pool; leave pool out")
+def check_verification(verification: Any) -> None:
+    """Raise `OptionError` for a verifier that there is not."""
+    if verification not in VERIFIERS:
+        raise OptionError(f"verification={verification!r} must be one of {', '.join(VERIFIERS)}")
+
+
+def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
+    """Raise `OptionError` unless `pool` is a pool and the method takes one."""
+    if not takes_pool:
+        raise OptionError(f"method {method!r} takes no shared pool; leave pool out, or choose ouroboros")
+    if not isinstance(pool, NgramPool):
+        raise OptionError(f"pool takes a Pool, not {type(pool).__name__}; Pool.load(path) reads one from a file")
+
+
+def fingerprint(tokenizer: Any, vocabulary: int) -> str:
+    """What tells tokenizers apart: a digest of the vocabulary with its ids, or without a tokenizer its size."""
+    if tokenizer is None:
+        return f"{vocabulary} ids"
+    entries = json.dumps(sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0])))
+    return hashlib.sha256(entries.encode()).hexdigest()[:16]
 
 
 def checked(sampling: SamplingParams | None) -> SamplingParams:

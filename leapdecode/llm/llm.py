@@ -10,16 +10,15 @@ import torch
 from leapdecode.core import SamplingParams, Sequence, Step
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.executors import Batched, find_executor
-from leapdecode.llm.checks import check_row_budget, check_vocabularies, checked, refuse_unavailable
+from leapdecode.llm.checks import check_row_budget, check_verification, check_vocabularies, checked
 from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import Run
-from leapdecode.methods.budget import RowBudget
+from leapdecode.llm.shared import Shared
 from leapdecode.methods.registry import fresh, make
-from leapdecode.model.cost import CostCurve, row_costs
 from leapdecode.model.load import load_model, load_tokenizer, prepare, resolve
 from leapdecode.model.plain import PlainRunner
-from leapdecode.model.runner import Runner
+from leapdecode.pools.ngrams import NgramPool
 
 DEFAULT_METHOD = "lookahead"
 TREE_ROOM = 256  # slots reserved beyond the text for a tree; a larger tree makes the cache grow
@@ -72,7 +71,7 @@ class LLM:
         self.runner = prepare(self.model, fallback)
         self.draft_runner = prepare(self.draft) if self.draft is not None else None
         self.lock = threading.RLock()
-        self.budgets: dict[tuple[str, int | str, int], RowBudget] = {}
+        self.shared = Shared(self.runner, self.draft_runner, self.tokenizer)
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -92,7 +91,7 @@ class LLM:
         executor: str | None = None,
         verification: str = "seeded",
         row_budget: int | str | None = None,
-        pool: Any = None,
+        pool: NgramPool | None = None,
         on_step: Callable[[int, list[Piece]], None] | None = None,
         **options: Any,
     ) -> Any:
@@ -104,10 +103,11 @@ class LLM:
             sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
             batch_size: sequences decoded at a time by the batched executor; all prompts up to 8 by default.
             executor: "single" or "batched"; batched when there are several prompts and `batch_size` is not 1.
-            verification: "seeded": the text of plain decoding, token for token.
+            verification: "seeded": the text of plain decoding, token for token. "rejection": when sampling, a text of
+                the same law, as in the papers; greedy texts are the same under both.
             row_budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on this machine, by
                 the row-cost curve (measured once, kept on disk) and by what became of earlier guesses. None: all.
-            pool: for methods that support it.
+            pool: a `Pool` that the method's phrases come from and go to, for methods that take one (ouroboros).
             on_step: called with (number of the result, pieces) after every step.
 
         Returns:
@@ -115,12 +115,14 @@ class LLM:
             then those of the second, and so on.
         """
         many, sampling = is_many(prompts), checked(sampling)
-        refuse_unavailable(verification, pool)
+        check_verification(verification)
         check_row_budget(row_budget)
         with self.lock:
             runs = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
-            running = self._executor(executor, batch_size, len(runs))
-            self._limit_rows(runs, row_budget, running.batch_size)
+            running = self._executor(executor, batch_size, runs)
+            self.shared.give(runs, row_budget, running.batch_size, pool)
+            for run in runs:
+                run.sequence.verification = verification
             for number, step in self._steps(runs, running):
                 if on_step:
                     on_step(number, runs[number].pieces(step))
@@ -140,6 +142,7 @@ class LLM:
         method: str = DEFAULT_METHOD,
         sampling: SamplingParams | None = None,
         row_budget: int | str | None = None,
+        pool: NgramPool | None = None,
         **options: Any,
     ) -> Iterator[Piece]:
         """Decode one prompt and yield a `Piece` per accepted token, as soon as it is accepted.
@@ -154,8 +157,8 @@ class LLM:
         check_row_budget(row_budget)
         with self.lock:
             runs = self._prepare([prompt], sampling, method, options)
-            self._limit_rows(runs, row_budget, 1)
-        return self._stream(runs[0], self._steps(runs, self._executor("single", 1, 1)))
+            self.shared.give(runs, row_budget, 1, pool)
+        return self._stream(runs[0], self._steps(runs, self._executor("single", 1, runs)))
 
     def _stream(self, run: Run, steps: Generator[tuple[int, Step], None, None]) -> Iterator[Piece]:
         """The pieces of a run's `steps`; the lock is held while a step runs, not while the caller looks at it."""
@@ -196,24 +199,13 @@ class LLM:
                 runs.append(Run(chosen, sequence, self.tokenizer))
         return runs
 
-    def _limit_rows(self, runs: list[Run], row_budget: int | str | None, batch: int) -> None:
-        """Give the runs' method its row budget; what it learns is kept for later calls with the same options."""
-        if row_budget is None or not runs or not isinstance(self.runner, Runner):
-            return
-        key = (repr(runs[0].method), row_budget, batch)
-        if key not in self.budgets:
-            limit = None if row_budget == "auto" else int(row_budget)
-            cost = CostCurve(row_costs(self.runner, batch)) if row_budget == "auto" else None
-            self.budgets[key] = RowBudget(limit, cost)
-        for run in runs:
-            run.method.budget = self.budgets[key]
-
-    def _executor(self, name: str | None, batch_size: int | None, count: int) -> Batched:
+    def _executor(self, name: str | None, batch_size: int | None, runs: list[Run]) -> Batched:
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
-        size = min(batch_size or 8, max(count, 1))
+        size = min(batch_size or 8, max(len(runs), 1))
         name = name or ("batched" if size > 1 else "single")
-        models = {"target": self.runner} | ({"draft": self.draft_runner} if self.draft_runner else {})
+        drafting = self.draft_runner is not None and any(run.method.needs_draft for run in runs)
+        models = {"target": self.runner} | ({"draft": self.draft_runner} if drafting else {})
         return find_executor(name)(models, batch_size=size)  # type: ignore[arg-type]
 
 

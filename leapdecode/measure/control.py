@@ -16,6 +16,8 @@ class Unguessable:
     hashed at once, so that the control's own time is hardly more for many rows than for one.
     """
 
+    target_only = True  # a draft that knew the text would guess it
+
     def __call__(self, ids: Any, logits: Any) -> Any:
         """ids [nodes, length], logits [nodes, vocabulary]; all but the forced token become minus infinity."""
         (rows, length), size = ids.shape, logits.shape[1]

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.budget import RowBudget
+from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify.walk import Verdict, walk
 
 Asking = Generator[Request, Scores | None, TokenTree]
 
 
-def option(default: Any, help: str, low: int | None = None, choices: tuple[str, ...] = ()) -> Any:
-    """A method's option: its default, its help text, and what values it takes."""
+def option(default: Any, help: str, low: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+    """A method's option: its default, whose type it keeps, its help text, and what values it takes."""
     return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices})
 
 
@@ -31,7 +32,9 @@ class Method:
     paper: ClassVar[str]
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
+    takes_pool: ClassVar[bool] = False
     budget: RowBudget | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for field in self.options():
@@ -48,8 +51,9 @@ class Method:
             raise OptionError(f"{where} must be one of {', '.join(choices)}")
         if isinstance(field.default, bool) != isinstance(value, bool):
             raise OptionError(f"{where} must be {'true or false' if isinstance(field.default, bool) else 'a number'}")
-        if low is not None and (not isinstance(value, int) or value < low):
-            raise OptionError(f"{where} must be a whole number of at least {low}")
+        fraction = isinstance(field.default, float)
+        if low is not None and (not isinstance(value, int | float if fraction else int) or not value >= low):
+            raise OptionError(f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}")
 
     def decode(self, sequence: Sequence) -> Generator[Request, Scores | None, None]:
         """The loop of every method: propose, evaluate, verify, accept, commit, observe; ends with the text."""

@@ -53,6 +53,11 @@ def kinds_of(tree: TokenTree, node: int, place: int) -> list[Hashable]:
     return [source, (source, grade), (source, grade, depth), (source, grade, depth, min(place, LAST_PLACE))]
 
 
+def drafts_of(depth: int) -> list[Hashable]:
+    """The kinds of "any of the drafts below an accepted node of the depth above"."""
+    return ["drafts", ("drafts", min(depth, DEEPEST))]
+
+
 def places(tree: TokenTree) -> list[int]:
     """Per node, how many siblings were added before it."""
     counted = [0] * len(tree)
@@ -119,12 +124,16 @@ class RowBudget:
 
     limit: int | None = None
     cost: StepCost | None = None
+    draft: "RowBudget | None" = None  # for the trees that a draft decodes with; its cost is in the same unit
     rates: HitRates = field(default_factory=HitRates)
     window: WindowTrial = field(default_factory=WindowTrial)
 
     def cut(self, tree: TokenTree, context: int, kept: set[int] | None = None) -> None:
-        """Mark the nodes of `tree` that are not worth their rows; those in `kept` are evaluated in any case."""
-        kept = kept or set()
+        """Mark the nodes of `tree` that are not worth their rows; those in `kept` are evaluated in any case.
+
+        So are draws for the rejection verifier: leaving one out for what it is would change the law.
+        """
+        kept = (kept or set()) | {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
         chances = self.chances(tree)
         order = sorted((n for n in range(1, len(tree)) if n not in kept), key=lambda n: (-chances[n], n))
         always = 1 + len(kept)
@@ -156,6 +165,23 @@ class RowBudget:
         if self.cost is not None:
             self.window.judge(gained, tokens, rows, context, self.cost)
 
+    def worth_drafting(self, tree: TokenTree, level: list[int], context: int, width: int = 1) -> bool:
+        """Whether a draft forward for `width` children of each of `level` gains more tokens per time than it costs.
+
+        Goes by how often drafts of that depth hit, which is known before they are drawn.
+        """
+        full = len(tree) + (len(level) * width if tree.proposals else 1)
+        if self.limit is not None and full > self.limit:
+            return False
+        if self.cost is None or self.draft is None or self.draft.cost is None:
+            return True
+        chances, depth = self.chances(tree), tree.depths[level[0]]
+        gain = sum(chances[node] for node in level) * self.rates.rate(drafts_of(depth + 1))
+        more = self.draft.cost(len(level), context)
+        spent = self.cost(len(tree), context) + depth * more
+        more += self.cost(len(tree) + len(level), context) - self.cost(len(tree), context)
+        return gain * spent > sum(chances) * more
+
     def chances(self, tree: TokenTree) -> list[float]:
         """Per node the estimated chance that the walk reaches it: its own, given its parent, times its parent's."""
         place, found = places(tree), [1.0]
@@ -168,7 +194,13 @@ class RowBudget:
         """The target's choice at an accepted node tells of each of its children whether it hit, evaluated or not."""
         self.rates.step += 1
         place, accepted = places(tree), set(verdict.path)
+        drafted: dict[int, bool] = {}
         for node in range(1, len(tree)):
             parent = tree.parents[node]
             if parent in accepted:
-                self.rates.learn(kinds_of(tree, node, place[node]), tree.tokens[node] == verdict.choices[parent])
+                hit = tree.tokens[node] == verdict.choices[parent]
+                self.rates.learn(kinds_of(tree, node, place[node]), hit)
+                if tree.sources[node] == "draft":
+                    drafted[parent] = drafted.get(parent, False) or hit
+        for parent, hit in drafted.items():
+            self.rates.learn(drafts_of(tree.depths[parent] + 1), hit)

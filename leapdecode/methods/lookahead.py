@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.methods.base import Method, option, private_random
+from leapdecode.pools.branches import Branches
 from leapdecode.pools.ngrams import NgramPool
-from leapdecode.pools.window import HARVESTED, LookaheadWindow
+from leapdecode.pools.window import LookaheadWindow
 from leapdecode.verify.walk import Verdict
 
 SHARE = 0.5  # of a row budget that the window may take; the rest verifies
@@ -30,32 +31,24 @@ class Lookahead(Method):
     seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
 
     def begin(self, sequence: Sequence) -> None:
-        self.pool = NgramPool(self.guesses)
         source = private_random(self.seed, sequence)
-        self.columns = LookaheadWindow(self.window, self.ngram, list(sequence.tokens), source, self.shift)
-        self.columns.levels[0][0] = sequence.pending
-        if self.pool_from_prompt:
-            self.pool.add_text(sequence.tokens, self.ngram)
+        window = LookaheadWindow(self.window, self.ngram, list(sequence.tokens), source, self.shift)
+        self.branches = Branches(NgramPool(self.guesses, None), window, self.ngram, self.guesses, self.pool_from_prompt)
+        self.branches.begin(sequence.tokens)
 
     def guess(self, sequence: Sequence) -> TokenTree:
-        tree = TokenTree(sequence.pending)
-        for continuation, grade in self.pool.get(sequence.pending):
-            tree.add_chain(0, continuation, "ngram", grade)
+        tree, width = self.branches.tree(sequence.pending, "ngram"), None
         if self.budget is not None:
             width = self.budget.columns(self.window, self.ngram - 1, len(sequence.tokens), SHARE)
-            if width != self.columns.width:
-                self.columns.resize(width, sequence.pending)
-        self.columns.place(tree)
+        self.branches.place(tree, width)
         return tree
 
     def kept(self) -> set[int]:
-        return {node for level in self.columns.nodes for node in level} - {0}
+        return self.branches.nodes
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)
         if self.budget is not None:
-            gained = sum(tree.grades[n] == HARVESTED or tree.sources[n] == "window" for n in verdict.path)
+            gained = self.branches.gained(tree, verdict.path)
             self.budget.judge_window(gained, accepted, len(tree) - len(tree.skipped), len(sequence.tokens))
-        self.columns.advance(verdict.choices, accepted, sequence.pending, self.pool)
-        if self.pool_from_prompt:
-            self.pool.add_text(sequence.tokens[-(accepted + self.ngram - 1) :], self.ngram)
+        self.branches.advance(verdict.choices, sequence.tokens, accepted)

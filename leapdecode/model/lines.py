@@ -57,7 +57,8 @@ class Lines(Protocol):
     def leave(self, sequence: Sequence) -> None: ...
     def forward(self, requests: list[Forward]) -> list[Raw]: ...
     def commit(self, requests: list[Commit]) -> None: ...
-    def cut_back(self, sequence: Sequence) -> None: ...
+    def tree(self, sequence: Sequence) -> TokenTree | None: ...
+    def follow(self, accepted: Commit, tree: TokenTree | None) -> None: ...
     def close(self) -> None: ...
 
 
@@ -110,9 +111,15 @@ class SlotLines:
         if line.tree is not tree:
             line.tree, line.evaluated = tree, 0
         start, base = len(line.tokens), max(len(line.tokens), len(text) - 1)
-        deepest = min(request.sequence.limit - 2, self.runner.max_length - 1) - base
+        deepest = self._deepest(request.sequence, base)
+        if deepest < 0:  # a draft whose context is full evaluates nothing more
+            return RowPlan(line.row, start, start, [], [], tree.tokens, tree.ancestors, tree.depths)
         nodes = [n for n in range(line.evaluated, len(tree)) if tree.depths[n] <= deepest and n not in tree.skipped]
         return RowPlan(line.row, start, base, text[start:base], nodes, tree.tokens, tree.ancestors, tree.depths)
+
+    def _deepest(self, sequence: Sequence, base: int) -> int:
+        """The depth of the last nodes that are of use behind `base` tokens: by the token limit, and in this context."""
+        return min(sequence.limit - 2, self.runner.max_length - 1) - base
 
     def _prefill(self, request: Forward, plan: RowPlan, keep: int) -> tuple[int, float]:
         """Evaluate missing text in chunks until at most `keep` rows of it are left; forwards made and their time."""
@@ -144,7 +151,8 @@ class SlotLines:
         ]
         rows = max(plan.count for plan in plans)
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
-        logits, seconds = self.runner.call(plans, self.store) if rows else (torch.zeros(len(plans), 0, 0), 0.0)
+        none = torch.zeros(len(plans), 0, self.runner.vocabulary, device=self.runner.device)
+        logits, seconds = self.runner.call(plans, self.store) if rows else (none, 0.0)
         offset = min(len(plan.missing) for plan in plans)
         answers = dict[int, Raw]()
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
@@ -180,9 +188,22 @@ class SlotLines:
             with torch.inference_mode():
                 self.store.move(moves)
 
-    def cut_back(self, sequence: Sequence) -> None:
-        """Cut the line to its longest common prefix with the text, so that its next forward can catch up."""
+    def tree(self, sequence: Sequence) -> TokenTree | None:
+        """What was evaluated last and is not committed yet."""
+        return self.lines[sequence.id].tree
+
+    def follow(self, accepted: Commit, tree: TokenTree | None) -> None:
+        """Bring a draft's line to the text after the target accepted a path of `tree`.
+
+        Nodes of the path that the draft evaluated while it grew that tree stay cached; then the line is cut to its
+        longest common prefix with the text, so that its next forward can catch up.
+        """
+        sequence = accepted.sequence
         line = self.lines[sequence.id]
+        if tree is not None and line.tree is tree:
+            deepest = self._deepest(sequence, len(line.tokens))
+            known = [node for node in accepted.path if node < line.evaluated and tree.depths[node] <= deepest]
+            self.commit([Commit(accepted.model, sequence, known)])
         line.agreed = common_prefix(line.tokens, sequence.tokens[:-1], line.agreed)
         del line.tokens[line.agreed :]
         line.tree, line.evaluated = None, 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from leapdecode.core import Commit, Forward, Sequence
+from leapdecode.core import Commit, Forward, Sequence, TokenTree
 from leapdecode.model.lines import Raw
 from leapdecode.model.traits import context_length, text_config
 
@@ -42,7 +42,11 @@ class PlainLines:
     def commit(self, requests: list[Commit]) -> None:
         """Nothing moves: a root is contiguous."""
 
-    def cut_back(self, sequence: Sequence) -> None:
+    def tree(self, sequence: Sequence) -> TokenTree | None:
+        """None is kept."""
+        return None
+
+    def follow(self, accepted: Commit, tree: TokenTree | None) -> None:
         """Nothing runs ahead of the text."""
 
     @torch.inference_mode()

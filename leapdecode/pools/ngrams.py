@@ -1,18 +1,35 @@
 """The n-gram pool: for a key token, the most recent continuations."""
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterator
+from pathlib import Path
+
+from leapdecode.errors import PoolError
+
+FORMAT = 1
+PER_KEY, MOST_TOKENS = 20, 1 << 20
 
 
 class NgramPool:
     """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G).
 
     Each continuation has a grade, a small number that says where it came from; the lowest stays.
+
+    Args:
+        per_key: continuations per key token.
+        most_tokens: the least recently used n-grams leave once all of them together hold more; None: no bound.
+
+    Attributes:
+        tokenizer: fingerprint of the tokenizer that the ids belong to, None until one is known.
     """
 
-    def __init__(self, per_key: int) -> None:
-        self.per_key = per_key
+    def __init__(self, per_key: int = PER_KEY, most_tokens: int | None = MOST_TOKENS) -> None:
+        self.per_key, self.most_tokens = per_key, most_tokens
+        self.tokenizer: str | None = None
         self.entries: dict[int, OrderedDict[tuple[int, ...], int]] = {}
+        self.uses: OrderedDict[tuple[int, tuple[int, ...]], None] = OrderedDict()  # kept where the tokens are bounded
+        self.tokens = 0
 
     def __len__(self) -> int:
         return sum(len(values) for values in self.entries.values())
@@ -22,10 +39,27 @@ class NgramPool:
         if self.per_key == 0:
             return
         values = self.entries.setdefault(key, OrderedDict())
+        known = value in values
         values[value] = min(grade, values.get(value, grade))
         values.move_to_end(value)
+        self.tokens += 0 if known else 1 + len(value)
         if len(values) > self.per_key:
-            values.popitem(last=False)
+            self.remove(key, next(iter(values)))
+        if self.most_tokens is not None:
+            self.uses[key, value] = None
+            self.uses.move_to_end((key, value))
+            while self.tokens > self.most_tokens:
+                self.remove(*next(iter(self.uses)))
+
+    def remove(self, key: int, value: tuple[int, ...]) -> None:
+        """Forget one n-gram, if it is there."""
+        values = self.entries.get(key, OrderedDict())
+        if value in values:
+            del values[value]
+            self.tokens -= 1 + len(value)
+            self.uses.pop((key, value), None)
+            if not values:
+                del self.entries[key]
 
     def add_text(self, tokens: list[int], size: int) -> None:
         """Remember every `size`-gram of `tokens`: its first token is the key."""
@@ -35,3 +69,34 @@ class NgramPool:
     def get(self, key: int) -> Iterator[tuple[tuple[int, ...], int]]:
         """(continuation, grade) pairs of `key`, newest first."""
         return reversed(self.entries.get(key, OrderedDict()).items())
+
+    def bind(self, tokenizer: str) -> None:
+        """Tie the pool to a tokenizer's fingerprint; raises `PoolError` where it is another's already."""
+        if self.tokenizer not in (None, tokenizer):
+            raise PoolError("the pool belongs to another tokenizer, so its ids mean other words; use one pool for each")
+        self.tokenizer = tokenizer
+
+    def save(self, path: str | Path) -> None:
+        """Write all n-grams as JSON, the least recently used first."""
+        order = self.uses or ((key, value) for key, values in self.entries.items() for value in values)
+        ngrams = [[self.entries[key][value], key, *value] for key, value in order]
+        beside = Path(path).with_name(f".{Path(path).name}.part")
+        beside.write_text(json.dumps({"format": FORMAT, "tokenizer": self.tokenizer, "ngrams": ngrams}) + "\n")
+        beside.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path, per_key: int = PER_KEY, most_tokens: int | None = MOST_TOKENS) -> "NgramPool":
+        """The pool in a file; raises `PoolError` where it cannot be read."""
+        pool = cls(per_key, most_tokens)
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            pool.tokenizer, ngrams = content["tokenizer"], content["ngrams"]
+            if content["format"] != FORMAT:
+                raise ValueError(f"format {content['format']!r}, not {FORMAT}")
+            for grade, key, *value in ngrams:
+                if not value or not all(type(number) is int and number >= 0 for number in (grade, key, *value)):
+                    raise ValueError("an n-gram is a grade and at least two token ids")
+                pool.add(key, tuple(value), grade)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PoolError(f"{path} is no readable pool of n-grams ({error})") from error
+        return pool

@@ -41,6 +41,11 @@ class LookaheadWindow:
         if width:
             self.levels[0][0] = pending
 
+    def restart(self, pending: int) -> None:
+        """Go on behind another text: the pending token is new, the guesses stay."""
+        if self.width:
+            self.levels[0][0] = pending
+
     def place(self, tree: TokenTree) -> None:
         """Add the window's cells to `tree`: (0, j) below (0, j-1), (l, j) below (l-1, j); the root is (0, 0)."""
         if not self.width:

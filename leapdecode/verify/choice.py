@@ -16,9 +16,19 @@ from leapdecode.verify.processors import Pipeline
 class Chooser:
     """Chooses for one sequence on one model; keeps token counts for the penalties, nothing that changes a text."""
 
+    replaced: bool = False  # whether several draws at a node may repeat, where they are drawn
+    drawn_from: Tensor | None = (
+        None  # [N, V] the distributions that the last tokens were drawn from, where that matters
+    )
+
     def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
         self.params, self.stream = params, stream
         self.pipeline = Pipeline(params, prompt_length)
+
+    def distribution(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+        """[N, V] processed probabilities in float64."""
+        scores = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        return torch.softmax(scores.double(), -1)
 
     def scores(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
         """[N, V] what the choice maximises: processed logits, or processed log-probability + noise."""
@@ -52,10 +62,13 @@ class Chooser:
             reach = scores.amax(-1, keepdim=True) - (HIGHEST - LOWEST)
             columns = (scores >= reach).any(0).nonzero().squeeze(-1)
             scores = scores[:, columns]
+        return scores + self.noise(tree, nodes, length, columns), columns if cut else None
+
+    def noise(self, tree: TokenTree, nodes: list[int], length: int, columns_K: Tensor) -> Tensor:
+        """[N, K] Gumbel noise of `nodes`, by their positions; computed once per distinct depth."""
         depths = [tree.depths[node] for node in nodes]
         distinct = sorted(set(depths))
         keys = [counter_key(self.params.seed, self.stream, length + depth) for depth in distinct]
-        noise_DK = gumbel(torch.tensor(keys, device=scores.device), columns)
+        noise_DK = gumbel(torch.tensor(keys, device=columns_K.device), columns_K)
         place = {depth: number for number, depth in enumerate(distinct)}
-        rows = torch.tensor([place[depth] for depth in depths], device=scores.device)
-        return scores + noise_DK[rows], columns if cut else None
+        return noise_DK[torch.tensor([place[depth] for depth in depths], device=columns_K.device)]

@@ -1,0 +1,72 @@
+"""Growing a token tree by the draft model, one level of it per draft forward."""
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+from leapdecode.core import Forward, Request, Scores, Sequence, TokenTree
+from leapdecode.methods.budget import RowBudget
+
+GRADES = 10  # a drafted node's grade is its probability under the draft, in tenths
+
+
+def grow(
+    sequence: Sequence,
+    tree: TokenTree,
+    widths: Iterable[int],
+    confidence: float = 0.0,
+    budget: RowBudget | None = None,
+    replacement: bool = False,
+) -> Generator[Request, Scores | None, None]:
+    """Grow `tree` from its root: per width one draft forward, that many children for every node of the last level.
+
+    A node that the draft gives a probability below `confidence` gets no children, and with a budget growth ends where
+    another level no longer pays. Both go by what is known before the next tokens are drawn, so the law of the rejection
+    verifier holds.
+    """
+    level, done = [0], 0
+    for width in widths:
+        if budget is not None and not budget.worth_drafting(tree, level, len(sequence.tokens), width):
+            return
+        scores = yield Forward("draft", sequence, tree, width, replacement)
+        assert scores is not None, "an executor answers every Forward with Scores"
+        if scores.choices[level[0]] < 0:  # the token limit, or the draft's context, ends here
+            return
+        first, done = done, len(tree)
+        rows = [node - first for node in level]
+        wanted = [scores.top[node] if width > 1 else [scores.choices[node]] for node in level]
+        if scores.drawn_from is not None:
+            wanted = [propose(tree, node, tokens, scores.drawn_from[row], replacement)
+                      for node, tokens, row in zip(level, wanted, rows, strict=True)]  # fmt: skip
+        chances = probabilities(scores.logits, rows, wanted)
+        level = [
+            node
+            for parent, tokens, likely in zip(level, wanted, chances, strict=True)
+            for node in _children(tree, parent, tokens, likely, confidence)
+        ]
+        if not level:
+            return
+
+
+def propose(tree: TokenTree, parent: int, tokens: list[int], drawn_from: Any, replacement: bool = False) -> list[int]:
+    """Note how `tokens` were drawn; returns them without those of no probability (fewer had any)."""
+    likely = [token for token in tokens if drawn_from[token] > 0]
+    tree.proposals[parent] = (likely, drawn_from.cpu(), replacement)
+    return likely
+
+
+def _children(tree: TokenTree, parent: int, tokens: list[int], likely: list[float], confidence: float) -> Iterable[int]:
+    """Add `tokens` below `parent`; yields those that are likely enough to grow on."""
+    for token, chance in zip(tokens, likely, strict=True):
+        node = tree.add(parent, token, "draft", min(int(chance * GRADES), GRADES - 1))
+        if chance >= confidence:
+            yield node
+
+
+def probabilities(logits: Any, rows: list[int], tokens: list[list[int]]) -> list[list[float]]:
+    """The draft's probability of each row's `tokens`, from raw logits [nodes, vocabulary]."""
+    chosen = logits[rows].float()
+    chances = (chosen - chosen.logsumexp(-1, keepdim=True)).exp()
+    places = [(number, token) for number, row in enumerate(tokens) for token in row]
+    index = chosen.new_tensor(places).long()
+    flat = iter(chances[index[:, 0], index[:, 1]].tolist()) if places else iter(())
+    return [[next(flat) for _ in row] for row in tokens]

@@ -1,0 +1,166 @@
+"""Ouroboros: a draft model that drafts phrase by phrase, lengthened by phrases, taught by what the target rejected.
+
+Zhao et al. 2024. The draft decodes its tokens with lookahead over a pool of phrases; the newest phrases behind its last
+token are verified too; what the target says of rejected drafts and suffixes enters the pool.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
+from leapdecode.methods.base import Asking, Method, option, private_random
+from leapdecode.methods.drafting import GRADES, probabilities, propose
+from leapdecode.pools.branches import Branches
+from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.window import LookaheadWindow
+from leapdecode.verify.walk import Verdict, walk
+
+
+@dataclass
+class Ouroboros(Method):
+    name = "ouroboros"
+    paper = "Zhao et al. 2024, Ouroboros: Generating Longer Drafts Phrase by Phrase, arXiv 2402.13720"
+    needs_draft = True
+    takes_pool = True
+
+    gamma: int = option(8, "tokens drafted per step, at least (the paper's gamma)", low=1)
+    window: int = option(4, "columns of the draft's lookahead window (the paper's W); 0 makes no phrases there", low=0)
+    phrase_length: int = option(5, "tokens of a phrase, its key included (the paper's beta)", low=2)
+    suffixes: int = option(3, "phrases that lengthen the draft (the paper's K)", low=0)
+    guesses: int = option(4, "phrases that the draft verifies per forward", low=0)
+    confidence: float = option(0.0, "draft no further behind a token less likely than this", low=0)
+    phrase_drafts: bool = option(True, "draft by phrases; false drafts token by token")
+    lengthen: bool = option(True, "lengthen the draft by phrases")
+    from_verification: bool = option(True, "phrases from rejected drafts and corrected suffixes enter the pool")
+    history: bool = option(False, "keep the phrases for later texts of the same LLM and options")
+    pool_from_prompt: bool = option(True, "phrases of the prompt and of the accepted text enter the pool too")
+    seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
+
+    drafted: list[int] = field(default_factory=list, init=False, repr=False)  # nodes of the draft, the root first
+
+    def begin(self, sequence: Sequence) -> None:
+        pool = self.pool if self.pool is not None else NgramPool()
+        window, guesses = None, self.guesses if self.phrase_drafts else 0
+        if self.window and self.phrase_drafts:
+            source = private_random(self.seed, sequence)
+            window = LookaheadWindow(self.window, self.phrase_length, list(sequence.tokens), source)
+        self.branches = Branches(pool, window, self.phrase_length, guesses, from_text=False)
+        self.branches.begin(sequence.tokens)
+        if self.pool_from_prompt:
+            pool.add_text(sequence.tokens, self.phrase_length)
+
+    def propose(self, sequence: Sequence) -> Asking:
+        tree = TokenTree(sequence.pending)
+        self.drafted = [0]
+        yield from self.draft(sequence, tree)
+        if self.lengthen:
+            last = self.drafted[-1]
+            for number, (phrase, grade) in enumerate(self.branches.pool.get(tree.tokens[last])):
+                if number == self.suffixes:
+                    break
+                tree.add_chain(last, phrase[: self.phrase_length - 1], "phrase", grade)
+        return tree
+
+    def draft(self, sequence: Sequence, tree: TokenTree) -> Generator[Request, Scores | None, None]:
+        """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
+        budget, context = self.budget, len(sequence.tokens)
+        while len(self.drafted) <= self.gamma:
+            if budget is not None and not budget.worth_drafting(tree, self.drafted[-1:], context):
+                return
+            own = self.own_tree(tree.tokens[self.drafted[-1]], context + len(self.drafted) - 1)
+            scores = yield Forward("draft", sequence, own)
+            assert scores is not None, "an executor answers every Forward with Scores"
+            if scores.choices[0] < 0:  # the token limit, or the draft's context, ends here
+                return
+            verdict = walk(own, scores.choices)
+            yield Commit("draft", sequence, verdict.path)
+            chances = self.enter(tree, own, verdict, scores)
+            self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
+            if budget is not None and budget.draft is not None:
+                budget.draft.learn(own, verdict)
+                gained = self.branches.gained(own, verdict.path)
+                budget.draft.judge_window(gained, len(verdict.tokens), len(own) - len(own.skipped), context)
+            if min(chances) < self.confidence:
+                return
+
+    def own_tree(self, root: int, context: int) -> TokenTree:
+        """What the draft evaluates next: phrases that may follow `root`, and its window."""
+        own, width = self.branches.tree(root, "phrase"), None
+        budget = self.budget.draft if self.budget is not None else None
+        if budget is not None and self.branches.window is not None:
+            width = budget.columns(self.window, self.phrase_length - 1, context)
+        self.branches.place(own, width)
+        if budget is not None:
+            budget.cut(own, context, self.branches.nodes)
+        return own
+
+    def enter(self, tree: TokenTree, own: TokenTree, verdict: Verdict, scores: Scores) -> list[float]:
+        """Append what the draft accepted to the target's tree; returns its probabilities under the draft."""
+        row = {node: number for number, node in enumerate(n for n, choice in enumerate(scores.choices) if choice >= 0)}
+        rows, tokens = [row[node] for node in verdict.path], [[token] for token in verdict.tokens]
+        chances = [chance for (chance,) in probabilities(scores.logits, rows, tokens)]
+        drawn_from = scores.drawn_from
+        for token, chance, number in zip(verdict.tokens, chances, rows, strict=True):
+            grade = min(int(chance * GRADES), GRADES - 1)
+            if drawn_from is not None:
+                propose(tree, self.drafted[-1], [token], drawn_from[number])
+            self.drafted.append(tree.add(self.drafted[-1], token, "draft", grade))
+        return chances
+
+    def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
+        if self.from_verification:
+            for phrase in rejected_phrases(tree, self.drafted, verdict, self.phrase_length):
+                self.branches.pool.add(phrase[0], phrase[1:])
+            self.correct_suffixes(tree, verdict)
+        if self.pool_from_prompt:
+            accepted = len(verdict.tokens)
+            self.branches.pool.add_text(sequence.tokens[-(accepted + self.phrase_length - 1) :], self.phrase_length)
+        if self.branches.window is not None:
+            self.branches.window.restart(sequence.pending)
+
+    def correct_suffixes(self, tree: TokenTree, verdict: Verdict) -> None:
+        """A suffix that was not accepted is replaced by what the target chose at its nodes (section 3.3)."""
+        last, accepted, pool = self.drafted[-1], set(verdict.path), self.branches.pool
+        key = tree.tokens[last]
+        for leaf in leaves_below(tree, last):
+            path, node = [leaf], tree.parents[leaf]
+            while node != last:
+                path.append(node)
+                node = tree.parents[node]
+            path.append(last)
+            said = [verdict.choices[node] for node in path[:0:-1]]
+            if leaf in accepted or min(said) < 0:
+                continue
+            phrase = tuple(tree.path_tokens(leaf)[-len(said) :])
+            pool.remove(key, phrase)
+            pool.add(key, tuple(said))
+
+
+def leaves_below(tree: TokenTree, root: int) -> list[int]:
+    """Nodes without children that descend from `root`."""
+    parents = set(tree.parents)
+    return [node for node in range(root + 1, len(tree)) if node not in parents and tree.ancestors[node] >> root & 1]
+
+
+def rejected_phrases(tree: TokenTree, drafted: list[int], verdict: Verdict, length: int) -> list[tuple[int, ...]]:
+    """Runs of at least two rejected draft tokens that the target would have chosen, each with its next choice.
+
+    Paper: section 3.3, Figure 4. Cut at `length` tokens.
+    """
+    found, run = list[tuple[int, ...]](), list[int]()
+    first = len([node for node in verdict.path if node in drafted])
+    for node in drafted[first + 1 :]:  # drafted[first] is the token that the target refused
+        if verdict.choices[tree.parents[node]] == tree.tokens[node]:
+            run.append(node)
+            continue
+        found.append(_with_next(tree, run, verdict))
+        run = []
+    found.append(_with_next(tree, run, verdict))
+    return [phrase[:length] for phrase in found if len(phrase) > 2]
+
+
+def _with_next(tree: TokenTree, run: list[int], verdict: Verdict) -> tuple[int, ...]:
+    if len(run) < 2:
+        return ()
+    following = verdict.choices[run[-1]]
+    return (*(tree.tokens[node] for node in run), *([following] if following >= 0 else []))

@@ -1,0 +1,65 @@
+"""Lookahead decoding's two branches as one tree: n-grams of a pool to verify, and a window that makes new ones.
+
+Used by whoever decodes with lookahead: the target (`methods/lookahead.py`) or a draft (`methods/ouroboros.py`).
+"""
+
+from leapdecode.core import TokenTree
+from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.window import HARVESTED, LookaheadWindow
+
+
+class Branches:
+    """A pool and a window, with what they do in a step.
+
+    Args:
+        pool: n-grams by their first token.
+        window: the lookahead window; None verifies the pool's n-grams alone.
+        size: tokens of an n-gram (the paper's N).
+        guesses: n-grams verified per step (the paper's G).
+        from_text: n-grams of the text enter the pool too.
+    """
+
+    def __init__(
+        self, pool: NgramPool, window: LookaheadWindow | None, size: int, guesses: int, from_text: bool
+    ) -> None:
+        self.pool, self.window, self.size, self.guesses, self.from_text = pool, window, size, guesses, from_text
+
+    def begin(self, tokens: list[int]) -> None:
+        """Start behind `tokens`, the last of which is the next tree's root."""
+        if self.window is not None:
+            self.window.restart(tokens[-1])
+        if self.from_text:
+            self.pool.add_text(tokens, self.size)
+
+    def tree(self, root: int, source: str) -> TokenTree:
+        """The next tree: the pool's n-grams as chains of `source` below the root, then the window."""
+        tree = TokenTree(root)
+        for number, (continuation, grade) in enumerate(self.pool.get(root)):
+            if number == self.guesses:
+                break
+            tree.add_chain(0, continuation[: self.size - 1], source, grade)
+        return tree
+
+    def place(self, tree: TokenTree, width: int | None = None) -> None:
+        """Add the window, of `width` columns from now on, to a tree."""
+        if self.window is None:
+            return
+        if width is not None and width != self.window.width:
+            self.window.resize(width, tree.tokens[0])
+        self.window.place(tree)
+
+    @property
+    def nodes(self) -> set[int]:
+        """Nodes of the last tree that belong to the window, without the root."""
+        return {node for level in self.window.nodes for node in level} - {0} if self.window is not None else set()
+
+    def gained(self, tree: TokenTree, path: list[int]) -> int:
+        """How many tokens of an accepted path there were thanks to the window."""
+        return sum(tree.grades[node] == HARVESTED or tree.sources[node] == "window" for node in path)
+
+    def advance(self, choices: list[int], tokens: list[int], accepted: int) -> None:
+        """Learn from a step whose last `accepted` of `tokens` are new; the last one is the next root."""
+        if self.window is not None:
+            self.window.advance(choices, accepted, tokens[-1], self.pool)
+        if self.from_text:
+            self.pool.add_text(tokens[-(accepted + self.size - 1) :], self.size)

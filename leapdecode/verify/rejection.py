@@ -1,0 +1,122 @@
+"""The rejection verifier: it keeps the target's law, not the text of plain decoding.
+
+Leviathan et al. 2023 and Chen et al. 2023 for chains; with and without replacement for trees as in SpecInfer and MCSD.
+A guess that was not drawn (an n-gram, a phrase) counts as drawn from a distribution with all its mass on one token.
+
+Shapes: N nodes, V vocabulary.
+"""
+
+import random
+from collections.abc import Callable, Hashable, Iterator
+
+import torch
+from torch import Tensor
+
+from leapdecode.core import SamplingParams, TokenTree
+from leapdecode.verify.choice import Chooser
+
+Coin = Callable[[float], bool]  # heads with this probability
+Draw = Callable[[Tensor], int]  # an index, with probabilities proportional to these weights [V]
+
+
+def choose(tree: TokenTree, nodes: list[int], p_NV: Tensor, coin: Coin, draw: Draw) -> dict[int, int]:
+    """The tokens to choose at the nodes of the accepted path; the walk over them accepts what this accepted.
+
+    `p_NV` is the target's processed distribution at each of `nodes`. Candidates that were not evaluated do not count.
+    """
+    row, node = {evaluated: number for number, evaluated in enumerate(nodes)}, 0
+    chosen: dict[int, int] = {}
+    while True:
+        accepted, chosen[node] = _try(tree, node, p_NV[row[node]], row, coin, draw)
+        if accepted is None:
+            return chosen
+        node = accepted
+
+
+def _try(
+    tree: TokenTree, node: int, p_V: Tensor, row: dict[int, int], coin: Coin, draw: Draw
+) -> tuple[int | None, int]:
+    """(child, token) where a candidate below `node` is accepted, else (None, a draw from what is left of `p_V`)."""
+    for token, q_V in candidates(tree, node):
+        child = tree.child(node, token)
+        if child is None or child not in row:
+            continue
+        drawn_with = 1.0 if q_V is None else float(q_V[token])
+        if coin(min(float(p_V[token]) / drawn_with, 1.0)):
+            return child, token
+        p_V = _rest(p_V, token, q_V)
+    return None, draw(p_V)
+
+
+def candidates(tree: TokenTree, node: int) -> Iterator[tuple[int, Tensor | None]]:
+    """Tokens guessed below `node` in order, each with the distribution that it was drawn from (None: not drawn).
+
+    Without replacement each token's mass leaves the distribution that the next one was drawn from.
+    """
+    tokens, q_V, replaced = tree.proposals.get(node, ((), None, True))
+    for token in tokens:
+        yield token, q_V
+        if not replaced and q_V is not None:
+            q_V = q_V.clone()
+            q_V[token] = 0.0
+            q_V /= q_V.sum()
+    for parent, token in tree.children:
+        if parent == node and token not in tokens:
+            yield token, None
+
+
+def _rest(p_V: Tensor, token: int, q_V: Tensor | None) -> Tensor:
+    """norm(max(p - q, 0)), with p's mass on the refused token gone in any case."""
+    rest = p_V.clone() if q_V is None else (p_V - q_V).clamp_(min=0.0)
+    rest[token] = 0.0
+    total = rest.sum()
+    if total > 0:
+        return rest / total
+    rest = p_V.clone()  # refused although p = q up to rounding: nothing is left to subtract
+    rest[token] = 0.0
+    return rest / rest.sum() if rest.sum() > 0 else p_V
+
+
+class RejectionChooser(Chooser):
+    """Chooses for the target: along the accepted path by rejection, elsewhere the likeliest token."""
+
+    def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
+        super().__init__(params, stream, prompt_length)
+        self.random = random.Random(f"{params.seed}/{stream!r}/verify")
+
+    def __call__(
+        self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
+    ) -> Tensor:
+        p_NV = self.distribution(logits_NV, context, tree, nodes).cpu()
+        best = p_NV.argmax(-1)
+        chosen = choose(tree, nodes, p_NV, lambda chance: self.random.random() < chance, self._draw)
+        for number, node in enumerate(nodes):
+            best[number] = chosen.get(node, int(best[number]))
+        return best[:, None].to(logits_NV.device)
+
+    def _draw(self, weights_V: Tensor) -> int:
+        sums = weights_V.cumsum(-1)
+        place = int(torch.searchsorted(sums, self.random.random() * float(sums[-1]), right=True))
+        last = int(weights_V.nonzero()[-1])
+        return min(place, last)
+
+
+class DraftSampler(Chooser):
+    """Draws for a draft: fresh noise at every call, so that no draw depends on what became of another."""
+
+    def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
+        super().__init__(params, stream, prompt_length)
+        self.origin, self.calls = stream, 0
+
+    def __call__(
+        self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
+    ) -> Tensor:
+        self.drawn_from = self.distribution(logits_NV, context, tree, nodes)
+        drawn = []
+        for _ in range(top if self.replaced else 1):
+            self.calls += 1
+            self.stream = ("draft", self.origin, self.calls)
+            columns = torch.arange(logits_NV.shape[-1], device=logits_NV.device)
+            scores = self.drawn_from.log() + self.noise(tree, nodes, len(context), columns)
+            drawn.append(scores.topk(1 if self.replaced else top, -1).indices)
+        return torch.cat(drawn, -1)

@@ -1,0 +1,251 @@
+"""Methods with a draft model: what is drafted, what stays cached, what a shorter or useless draft does; pools."""
+
+import copy
+
+import pytest
+from tiny import CONFIGS, decode, draft_of, model, new_model, prompts, runner, texts
+
+from leapdecode import LLM, Pool, SamplingParams
+from leapdecode.core import Sequence, TokenTree
+from leapdecode.errors import OptionError, PoolError
+from leapdecode.executors import Batched
+from leapdecode.measure.control import Unguessable
+from leapdecode.methods import make
+from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.multi_candidate import read_widths
+from leapdecode.methods.ouroboros import leaves_below, rejected_phrases
+from leapdecode.model.runner import Runner
+from leapdecode.tasks.registry import find
+from leapdecode.verify.walk import walk
+
+DRAFTING = ["draft_model", "multi_candidate", "ouroboros"]
+LONG = SamplingParams(max_tokens=40)
+
+
+def run(on, draft, method, params=LONG, text=None, **options):
+    made = Sequence(text or prompts()[4], params, max_length=on.max_length)
+    for _ in Batched({"target": on, "draft": draft}, 1).run([(make(method, options), made)]):
+        pass
+    return made
+
+
+def test_a_perfect_draft_is_accepted_whole_and_evaluates_every_token_once():
+    on = runner("llama")
+    found = run(on, on, "draft_model", gamma=4, confidence=0.0)
+    assert found.stats.accepted_lengths == [5] * 8
+    assert found.stats.draft_forwards == 4 * 8
+    assert found.stats.draft_rows == len(found.tokens) - 2  # all but the last bonus token and the draft before it
+
+
+def test_a_tree_draft_keeps_the_accepted_path_cached():
+    on = runner("llama")
+    found = run(on, on, "multi_candidate", k_config="2x2x1")
+    assert set(found.stats.accepted_lengths) == {4}
+    per_step = 1 + 2 + 4 + 1  # the root, two levels, and the accepted leaf of the step before, never evaluated there
+    assert found.stats.draft_rows == len(prompts()[4]) - 1 + 10 * per_step - 1
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+@pytest.mark.parametrize("sampling", [LONG, SamplingParams(max_tokens=40, temperature=1.0, top_k=8)])
+def test_a_draft_with_a_shorter_context_stops_drafting_and_the_text_goes_on(method, sampling):
+    config = CONFIGS["llama"]()
+    config.max_position_embeddings = 50
+    short = Runner(new_model(config))
+    on = runner("llama")
+    found = run(on, short, method, sampling)
+    assert found.generated == decode(on, [prompts()[4]], params=sampling)[0].generated
+    assert len(found.tokens) > 60
+    assert found.stats.draft_rows > 0
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_drafts_run_in_batches_with_the_same_counts(method):
+    alone = decode(runner("llama"), prompts(), method, 1)
+    together = decode(runner("llama"), prompts(), method, 8)
+    assert texts(alone) == texts(together)
+    assert [s.stats.accepted_lengths for s in alone] == [s.stats.accepted_lengths for s in together]
+    extra = {b.stats.draft_forwards - a.stats.draft_forwards for a, b in zip(alone, together, strict=True)}
+    assert extra == {0, 1}  # in company a long prompt is a forward of its own
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_a_random_draft_never_changes_the_text(method):
+    config = CONFIGS["llama"]()
+    other = new_model(config)
+    for parameter in other.parameters():
+        parameter.data.normal_()
+    found = run(runner("llama"), Runner(other), method)
+    assert found.generated == decode(runner("llama"), [prompts()[4]], params=LONG)[0].generated
+    assert found.stats.draft_forwards > 0
+
+
+def test_siblings_share_the_targets_noise():
+    """With the target itself as draft the first sibling is always its own draw."""
+    warm = SamplingParams(max_tokens=30, temperature=1.0, seed=4)
+    found = run(runner("llama"), runner("llama"), "multi_candidate", warm, k_config="2x1")
+    assert set(found.stats.accepted_lengths) == {3}
+
+
+def test_confidence_ends_a_draft():
+    on = runner("llama")
+    assert run(on, on, "draft_model", gamma=6, confidence=1.0).stats.draft_forwards == len(
+        run(on, on, "draft_model", gamma=1).steps
+    )
+
+
+def test_a_useless_draft_is_soon_left_alone():
+    config = CONFIGS["llama"]()
+    config.max_position_embeddings = 2048
+    on, other = Runner(new_model(config)), new_model(config)
+    for parameter in other.parameters():
+        parameter.data.normal_()
+    method = make("draft_model", {})
+    method.budget = RowBudget(None, lambda rows, context: 1.0, draft=RowBudget(None, lambda rows, context: 0.1))
+    text = Sequence(prompts()[4], SamplingParams(max_tokens=600), max_length=2048)
+    for _ in Batched({"target": on, "draft": Runner(other)}, 1).run([(method, text)]):
+        pass
+    assert text.stats.draft_forwards * 0.1 < 0.1 * text.stats.target_forwards
+    assert text.stats.draft_forwards > 0
+
+
+def test_a_good_draft_is_used_to_the_full():
+    on, method = runner("llama"), make("draft_model", {"gamma": 6, "confidence": 0.0})
+    method.budget = RowBudget(None, lambda rows, context: 1.0, draft=RowBudget(None, lambda rows, context: 0.02))
+    text = Sequence(prompts()[4], SamplingParams(max_tokens=100), max_length=256)
+    for _ in Batched({"target": on, "draft": on}, 1).run([(method, text)]):
+        pass
+    assert text.stats.accepted_lengths[-3] == 7
+
+
+def test_widths_are_read_in_every_form():
+    assert read_widths("2x2x1") == read_widths("(2, 2, 1)") == read_widths("2,2,1") == [2, 2, 1]
+    assert make("multi_candidate", {"k_config": (3, 1)}).k_config == "3x1"
+    for wrong in ("", "2x0", "ax2", "99x99", "-1"):
+        with pytest.raises(OptionError, match="k_config"):
+            make("multi_candidate", {"k_config": wrong})
+    with pytest.raises(OptionError, match="number of at least 0"):
+        make("draft_model", {"confidence": -0.5})
+    assert make("draft_model", {"confidence": 0}).confidence == 0
+
+
+def chain(*tokens):
+    tree = TokenTree(9)
+    return tree, [0, *tree.add_chain(0, tokens, "draft")]
+
+
+def test_phrases_from_what_was_rejected():
+    """Figure 4: drafts 4 and 5 were misplaced, and the target agrees with them one place later."""
+    tree, drafted = chain(1, 2, 3, 4, 5, 6)
+    verdict = walk(tree, [1, 8, 3, 4, 5, 7, 0])  # refuses 2; would choose 3, 4, 5 and then 7
+    assert verdict.tokens == [1, 8]
+    assert rejected_phrases(tree, drafted, verdict, 9) == [(3, 4, 5, 7)]
+    assert rejected_phrases(tree, drafted, verdict, 3) == [(3, 4, 5)]
+    assert rejected_phrases(tree, drafted, walk(tree, [1, 2, 3, 4, 5, 6, 7]), 9) == []
+    assert rejected_phrases(tree, drafted, walk(tree, [8, 0, 3, 0, 5, 6, 7]), 9) == [(5, 6, 7)]
+
+
+def test_suffixes_that_were_not_accepted_are_corrected():
+    on = runner("llama")
+    method = make("ouroboros", {})
+    method.begin(Sequence([1, 2, 3], LONG))
+    pool = method.branches.pool
+    pool.entries.clear()
+    tree, method.drafted = chain(5)
+    for phrase in ((6, 7), (8, 4)):
+        pool.add(5, phrase)
+        tree.add_chain(method.drafted[-1], phrase, "phrase")
+    assert leaves_below(tree, method.drafted[-1]) == [3, 5]
+    method.correct_suffixes(tree, walk(tree, [5, 8, 1, 1, 4, 2]))  # accepts 5, 8, 4; corrects the other
+    assert [value for value, _ in pool.get(5)] == [(8, 1), (8, 4)]
+    assert on.vocabulary  # the tiny model stays out of it
+
+
+def test_the_switches_of_the_ablation():
+    on = draft_of(runner("llama"))
+    bare = {"phrase_drafts": False, "lengthen": False, "from_verification": False, "pool_from_prompt": False}
+    same = [
+        run(runner("llama"), on, "draft_model", gamma=4, confidence=0.0),
+        run(runner("llama"), on, "ouroboros", gamma=4, **bare),
+    ]
+    assert same[0].generated == same[1].generated
+    assert same[0].stats.accepted_lengths == same[1].stats.accepted_lengths
+    assert same[0].stats.draft_forwards == same[1].stats.draft_forwards
+    longer = run(runner("llama"), runner("llama"), "ouroboros", gamma=4, **(bare | {"phrase_drafts": True}), guesses=8)
+    assert longer.stats.draft_forwards < longer.stats.tokens - len(longer.steps)  # phrases save draft forwards
+
+
+@pytest.fixture(scope="module")
+def llm():
+    return LLM("demo", device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_the_control_is_unknown_to_the_draft(llm, method):
+    forced = SamplingParams(max_tokens=30, ignore_eos=True, logits_processors=(Unguessable(),))
+    found = llm.generate(find("math").prompts(1)[0], method=method, sampling=forced)
+    assert found.stats.accepted_lengths == [1] * 30
+
+
+def test_a_pool_outlives_the_run_and_a_file(llm, tmp_path):
+    prompt, sampling = find("code").prompts(1)[0], SamplingParams(max_tokens=48)
+    pool, told = Pool(), []
+    for _ in range(2):
+        found = llm.generate(prompt, method="ouroboros", sampling=sampling, pool=pool)
+        told.append(found.stats.draft_forwards)
+    assert told[1] < told[0]
+    pool.save(tmp_path / "pool.json")
+    again = Pool.load(tmp_path / "pool.json")
+    assert again.entries == pool.entries
+    assert again.tokenizer == pool.tokenizer
+    assert llm.generate(prompt, method="ouroboros", sampling=sampling, pool=again).token_ids == found.token_ids
+
+
+def test_history_is_kept_only_when_asked(llm):
+    prompt, sampling = find("code").prompts(1)[0], SamplingParams(max_tokens=48)
+    counts = {
+        history: [
+            llm.generate(prompt, method="ouroboros", sampling=sampling, history=history).stats.draft_forwards
+            for _ in "ab"
+        ]
+        for history in (False, True)
+    }
+    assert counts[False][0] == counts[False][1] == counts[True][0] > counts[True][1]
+
+
+def test_pools_that_do_not_fit_are_refused(llm, tmp_path):
+    foreign = Pool()
+    LLM(model("llama"), draft=model("llama")).generate([1, 2, 3], method="ouroboros", sampling=LONG, pool=foreign)
+    with pytest.raises(PoolError, match="another tokenizer"):
+        llm.generate("a", method="ouroboros", pool=foreign)
+    with pytest.raises(OptionError, match="takes no shared pool"):
+        llm.generate("a", method="lookahead", pool=Pool())
+    with pytest.raises(OptionError, match="not dict"):
+        llm.generate("a", method="ouroboros", pool={})
+    for number, content in enumerate(("", "[]", '{"format": 2, "tokenizer": null, "ngrams": []}',
+                                      '{"format": 1, "tokenizer": null, "ngrams": [[0, 1]]}',
+                                      '{"format": 1, "tokenizer": null, "ngrams": [[0, 1, -2]]}')):  # fmt: skip
+        path = tmp_path / str(number)
+        path.write_text(content)
+        with pytest.raises(PoolError, match="no readable pool"):
+            Pool.load(path)
+    with pytest.raises(PoolError, match="no readable pool"):
+        Pool.load(tmp_path / "none")
+
+
+def test_a_bounded_pool_forgets_the_least_recently_used():
+    pool = Pool(per_key=9, most_tokens=9)
+    for key in (1, 2, 3):
+        pool.add(key, (7, 7))
+    pool.add(1, (7, 7))
+    pool.add(4, (7, 7))
+    assert set(pool.entries) == {1, 3, 4}
+    assert pool.tokens == 9
+    pool.add(1, (8, 8))
+    pool.remove(1, (7, 7))
+    assert [value for value, _ in pool.get(1)] == [(8, 8)]
+    assert pool.tokens == sum(1 + len(value) for values in pool.entries.values() for value in values)
+
+
+def test_a_draft_is_not_even_opened_by_methods_without_one(llm):
+    counts = copy.copy(llm.generate("def f(n):", sampling=SamplingParams(max_tokens=8)).stats)
+    assert counts.draft_forwards == counts.draft_rows == 0

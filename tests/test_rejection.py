@@ -1,0 +1,261 @@
+"""The rejection verifier keeps the target's law: exactly, by enumeration, and through the whole engine, by counting."""
+
+import itertools
+import math
+import random
+from collections import Counter
+
+import pytest
+import torch
+from tiny import decode, draft_of, plain_logits, runner
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.core import Sequence, TokenTree
+from leapdecode.errors import OptionError
+from leapdecode.executors import Batched
+from leapdecode.methods import make
+from leapdecode.verify import rejection
+from leapdecode.verify.rejection import choose
+from leapdecode.verify.walk import walk
+
+EXACT = 1e-12
+
+
+class Branches:
+    """Replays a script of outcomes and multiplies their probabilities; what lies behind its end takes outcome 0."""
+
+    def __init__(self, script):
+        self.script, self.weights, self.sizes = script, [], []
+
+    def pick(self, weights):
+        possible, place = [number for number, weight in enumerate(weights) if weight > 0], len(self.sizes)
+        outcome = possible[self.script[place] if place < len(self.script) else 0]
+        self.sizes.append(len(possible))
+        self.weights.append(float(weights[outcome]) / float(sum(weights)))
+        return outcome
+
+    def coin(self, chance):
+        return bool(self.pick([1 - chance, chance]))
+
+
+def outcomes(run):
+    """(result, probability) of every way through `run(branches)`."""
+    script = []
+    while True:
+        branches = Branches(script)
+        result = run(branches)
+        yield result, math.prod(branches.weights)
+        taken = [*script, *[0] * (len(branches.sizes) - len(script))]
+        while taken and taken[-1] + 1 == branches.sizes[len(taken) - 1]:
+            taken.pop()
+        if not taken:
+            return
+        script = [*taken[:-1], taken[-1] + 1]
+
+
+def random_laws(seed, vocabulary, near_disjoint):
+    """Target and draft distributions for every prefix, made on demand."""
+    source, made = random.Random(seed), {}
+
+    def law(kind, prefix):
+        if (kind, prefix) not in made:
+            weights = torch.tensor([source.random() ** 3 + 1e-4 for _ in range(vocabulary)], dtype=torch.float64)
+            if near_disjoint:
+                weights[(0 if kind == "p" else 1) :: 2] *= 1e-9
+            made[kind, prefix] = weights / weights.sum()
+        return made[kind, prefix]
+
+    return law
+
+
+def drawn_tree(branches, law, widths, replacement, extra):
+    """A tree drawn level by level as a draft draws it, and guesses that nobody drew."""
+    tree, level = TokenTree(0), [0]
+    for width in widths:
+        grown = []
+        for parent in level:
+            q = law("q", tuple(tree.path_tokens(parent)))
+            left, tokens = q.clone(), []
+            for _ in range(width):
+                tokens.append(branches.pick(left.tolist()))
+                if not replacement:
+                    left[tokens[-1]] = 0.0
+            tree.proposals[parent] = (tokens, q, replacement)
+            grown += [tree.add(parent, token, "draft") for token in dict.fromkeys(tokens)]
+        level = grown
+    for parent, token in extra:
+        tree.add(parent % len(tree), token, "ngram")
+    return tree
+
+
+def one_step(law, widths, replacement, extra):
+    def run(branches):
+        tree = drawn_tree(branches, law, widths, replacement, extra)
+        nodes = list(range(len(tree)))
+        p = torch.stack([law("p", tuple(tree.path_tokens(node))) for node in nodes])
+        chosen = choose(tree, nodes, p, branches.coin, lambda weights: branches.pick(weights.tolist()))
+        return tuple(walk(tree, [chosen.get(node, 0) for node in nodes]).tokens)
+
+    return run
+
+
+def distance(seed, vocabulary, widths, replacement=True, extra=(), near_disjoint=False):
+    """Total variation between the law of the first tokens of a step, continued plainly, and the target's."""
+    law, length = random_laws(seed, vocabulary, near_disjoint), len(widths) + 1 + len(extra)
+    found, total = Counter(), 0.0
+    for tokens, weight in outcomes(one_step(law, widths, replacement, extra)):
+        found[tokens] += weight
+        total += weight
+    assert total == pytest.approx(1.0, abs=1e-9)
+    gap = 0.0
+    for text in itertools.product(range(vocabulary), repeat=length):
+        steps = [float(law("p", text[:place])[token]) for place, token in enumerate(text)]
+        ours = sum(found.get(text[:size], 0.0) * math.prod(steps[size:]) for size in range(1, length + 1))
+        gap += abs(ours - math.prod(steps))
+    return gap / 2
+
+
+SHAPES = {
+    "chain": {"vocabulary": 3, "widths": (1, 1)},
+    "chain of six": {"vocabulary": 6, "widths": (1,)},
+    "with replacement": {"vocabulary": 3, "widths": (2,)},
+    "three with replacement": {"vocabulary": 2, "widths": (3,)},
+    "without replacement": {"vocabulary": 3, "widths": (2,), "replacement": False},
+    "all tokens without replacement": {"vocabulary": 3, "widths": (3,), "replacement": False},
+    "tree": {"vocabulary": 2, "widths": (2, 1)},
+    "larger tree without replacement": {"vocabulary": 3, "widths": (2, 2), "replacement": False},
+    "pair of six": {"vocabulary": 6, "widths": (2,), "replacement": False},
+    "n-grams": {"vocabulary": 3, "widths": (), "extra": ((0, 1), (0, 2), (1, 0))},
+    "draft and n-grams": {"vocabulary": 3, "widths": (1,), "extra": ((0, 2), (1, 1))},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("near_disjoint", [False, True])
+def test_the_law_is_exactly_the_targets(shape, near_disjoint):
+    for seed in range(30):
+        assert distance(seed, **SHAPES[shape], near_disjoint=near_disjoint) < EXACT, seed
+
+
+def unsubtracted(p, token, q):
+    """The residual without the draft's mass taken off."""
+    rest = p.clone()
+    rest[token] = 0.0
+    return rest / rest.sum() if rest.sum() > 0 else p
+
+
+def unchanged(p, token, q):
+    return p
+
+
+def not_renormalised(tree, node, own=rejection.candidates):
+    """Siblings drawn without replacement, verified as if each came from the whole distribution."""
+    tokens, q, _ = tree.proposals.get(node, ((), None, True))
+    yield from ((token, q) for token in tokens)
+
+
+def merged(tree, node, own=rejection.candidates):
+    """Repeats among draws with replacement forgotten."""
+    seen = set()
+    for token, q in own(tree, node):
+        if token not in seen:
+            seen.add(token)
+            yield token, q
+
+
+MUTANTS = {
+    "unsubtracted": ("_rest", unsubtracted, "chain"),
+    "unchanged": ("_rest", unchanged, "with replacement"),
+    "not renormalised": ("candidates", not_renormalised, "without replacement"),
+    "merged": ("candidates", merged, "with replacement"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_enumeration_kills(mutant, monkeypatch):
+    name, broken, shape = MUTANTS[mutant]
+    monkeypatch.setattr(rejection, name, broken)
+    assert max(distance(seed, **SHAPES[shape]) for seed in range(5)) > 1e-3
+
+
+SAMPLING = SamplingParams(max_tokens=2, temperature=1.0, top_k=4)
+PROMPT = [5, 17, 3, 40, 5, 17, 3]
+
+
+def true_law():
+    """The joint law of the first two tokens, from plain forwards."""
+
+    def law(tokens):
+        logits = plain_logits("llama", tokens)[-1].double()
+        kept = logits.topk(4)
+        return dict(zip(kept.indices.tolist(), torch.softmax(kept.values, -1).tolist(), strict=True))
+
+    first = law(PROMPT)
+    return {(a, b): pa * pb for a, pa in first.items() for b, pb in law([*PROMPT, a]).items()}
+
+
+def sampled_law(method, count, **options):
+    on = runner("llama")
+    made = [
+        Sequence(PROMPT, SAMPLING, stream, max_length=on.max_length, verification="rejection")
+        for stream in range(count)
+    ]
+    models = {"target": on, "draft": draft_of(on)}
+    for _ in Batched(models, 64).run([(make(method, options), sequence) for sequence in made]):
+        pass
+    return Counter(tuple(sequence.generated) for sequence in made), made
+
+
+def total_variation(found, law):
+    count = sum(found.values())
+    return sum(abs(found.get(text, 0) / count - law.get(text, 0.0)) for text in {*found, *law}) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("multi_candidate", {"k_config": "2x1"}),
+        ("multi_candidate", {"k_config": "3x1", "replacement": True}),
+        ("draft_model", {"gamma": 2}),
+        ("ouroboros", {"gamma": 2}),
+        ("lookahead", {}),
+    ],
+)
+def test_ten_thousand_draws_through_the_engine(method, options):
+    found, made = sampled_law(method, 10_000, **options)
+    assert total_variation(found, true_law()) < 0.03
+    assert sum(len(sequence.steps) == 1 for sequence in made) > 100 or method == "lookahead"  # guesses hit
+
+
+@pytest.mark.slow
+def test_ten_thousand_draws_kill_a_wrong_residual(monkeypatch):
+    monkeypatch.setattr(rejection, "_rest", unsubtracted)
+    found, _ = sampled_law("multi_candidate", 10_000, k_config="2x1")
+    assert total_variation(found, true_law()) > 0.04
+
+
+def test_greedy_texts_are_the_same_under_both():
+    for method in ("lookahead", "multi_candidate", "ouroboros"):
+        texts = []
+        for verification in ("seeded", "rejection"):
+            on = runner("llama")
+            text = Sequence(PROMPT, SamplingParams(max_tokens=24), max_length=on.max_length, verification=verification)
+            for _ in Batched({"target": on, "draft": draft_of(on)}, 1).run([(make(method, {}), text)]):
+                pass
+            texts.append(text.generated)
+        assert (
+            texts[0] == texts[1] == decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=24))[0].generated
+        )
+
+
+def test_rejection_is_repeatable_and_other_seeds_differ():
+    llm = LLM("demo", device="cpu", dtype="float32")
+
+    def said(seed):
+        sampling = SamplingParams(max_tokens=24, temperature=1.0, seed=seed)
+        return llm.generate("def f(n):", method="draft_model", sampling=sampling, verification="rejection").token_ids
+
+    assert said(1) == said(1) != said(2)
+    with pytest.raises(OptionError, match="verification"):
+        llm.generate("a", verification="exact")
