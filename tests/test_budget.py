@@ -9,7 +9,17 @@ from tiny import CONFIGS, new_model
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.budget import FIRST_REST, HOPE, TRIAL, HitRates, RowBudget, WindowTrial, kinds_of, places
+from leapdecode.methods.budget import (
+    FIRST_REST,
+    HOPE,
+    TRIAL,
+    HitRates,
+    RowBudget,
+    WindowTrial,
+    coarse_to_fine,
+    kind_of,
+    places,
+)
 from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, row_costs
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
@@ -93,7 +103,7 @@ def test_rates_go_from_coarse_to_fine_and_forget():
 
 def test_places_count_older_siblings():
     assert places(two_chains()) == [0, 0, 0, 0, 1, 0, 0]
-    assert kinds_of(two_chains(), 4, 1)[-1] == ("bad", 0, 1, 1)
+    assert coarse_to_fine(kind_of(two_chains(), 4, 1)) == ["bad", ("bad", 0), ("bad", 0, 1), ("bad", 0, 1, 1)]
 
 
 def test_a_window_that_gives_nothing_rests_longer_each_time():
@@ -210,9 +220,9 @@ def test_a_curve_is_straight_between_points_and_never_falls():
     curve = CostCurve([RowCost(64, r, v, 1.0, v) for r, v in ((1, 2.0), (2, 9.0), (4, 4.0))])
     assert [curve(1, 0), curve(2, 0), curve(3, 0), curve(4, 999), curve(6, 64)] == [2.0, 4.0, 4.0, 4.0, 4.0]
     slope = CostCurve(
-        [RowCost(c, r, v, 1.0, v) for c, r, v in ((0, 1, 1.0), (0, 3, 3.0), (100, 1, 2.0), (100, 3, 6.0))]
+        [RowCost(c, r, v, 1.0, v) for c, r, v in ((0, 1, 1.0), (0, 3, 3.0), (128, 1, 2.0), (128, 3, 6.0))]
     )
-    assert slope(2, 50) == pytest.approx(3.0)
+    assert slope(2, 64) == slope(2, 95) == pytest.approx(3.0)
     assert slope(5, 0) == pytest.approx(5.0)
 
 

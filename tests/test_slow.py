@@ -58,19 +58,21 @@ def test_200_requests_alone_and_in_mixed_batches(method):
 
 def test_different_methods_share_a_batch(llm):
     """Sequences of all methods in one batch, joining and leaving."""
-    runner, prompts = Runner(llm.model.double()), given(40)
+    prompts = given(40)
+    models = {"target": Runner(llm.model.double()), "draft": Runner(llm.draft.double())}
     try:
         made = [
             (make(names()[number % len(names())], {}), Sequence(llm.tokenizer(text)["input_ids"], SamplingParams(max_tokens=8 + number % 30)))
             for number, text in enumerate(prompts)
         ]  # fmt: skip
-        list(Batched({"target": runner}, 8).run(made))
+        list(Batched(models, 8).run(made))
         for _, sequence in made:
             again = Sequence(sequence.tokens[: sequence.prompt_length], sequence.params)
-            list(Batched({"target": runner}, 1).run([(make("autoregressive", {}), again)]))
+            list(Batched(models, 1).run([(make("autoregressive", {}), again)]))
             assert again.tokens == sequence.tokens
     finally:
         llm.model.float()
+        llm.draft.float()
 
 
 def peak_memory(work):

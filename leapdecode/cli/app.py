@@ -11,6 +11,7 @@ from leapdecode.cli.demo import demo
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
+from leapdecode.cli.tune import tune
 
 UsageError: Any = typer.BadParameter.__base__  # typer bundles its own click or uses the installed one, by version
 
@@ -39,7 +40,7 @@ def options(
     """Decode several tokens per forward pass, without changing one character of the output."""
 
 
-for command in (demo, generate, bench, methods, doctor):
+for command in (demo, generate, bench, tune, methods, doctor):
     app.command()(command)
 
 

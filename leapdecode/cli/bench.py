@@ -34,7 +34,9 @@ PLAIN = "autoregressive"
 def bench(
     model: ModelOption = "demo",
     draft: DraftOption = None,
-    methods: Annotated[str | None, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options, row_budget, verification")
+    ] = None,
     tasks: Annotated[str | None, typer.Option(help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE")] = None,
     preset: Annotated[
         str, typer.Option(help="methods and tasks where none are given: default, all, control, scaling")
@@ -105,10 +107,15 @@ def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str,
     for part in filter(None, (part.strip() for part in wanted.split(","))):
         name, *pairs = part.split(":")
         find(name)
-        own = [pair for pair in pairs if not pair.startswith("row_budget=")]
-        options = parse_options(name, own)
+        extras = dict(pair.split("=", 1) for pair in pairs if pair.startswith(("row_budget=", "verification=")))
+        options = parse_options(name, [pair for pair in pairs if pair.partition("=")[0] not in extras])
         make(name, options)
-        budget = parse_budget(next((pair.partition("=")[2] for pair in pairs if pair not in own), row_budget))
+        if "verification" in extras:
+            from leapdecode.llm.checks import check_verification
+
+            check_verification(extras["verification"])
+            options["verification"] = extras["verification"]
+        budget = parse_budget(extras.get("row_budget", row_budget))
         if budget is not None and name != PLAIN:
             from leapdecode.llm.checks import check_row_budget
 

@@ -9,7 +9,7 @@ import typer
 
 from leapdecode.cli.common import JsonOption, open_llm, print_json, reports_errors
 
-TOUR: list[tuple[str, dict[str, Any]]] = [("jacobi", {}), ("prompt_lookup", {}), ("lookahead", {})]
+TOUR = ("jacobi", "prompt_lookup", "lookahead", "draft_model", "multi_candidate", "ouroboros")
 REPEATS = 3
 SEED = 3  # of the held-out prompts that the tour shows
 
@@ -74,13 +74,13 @@ def _compare(llm: Any, title: str, prompt: str, sampling: Any, tick: Callable[[]
     from dataclasses import replace
 
     llm.generate(prompt, method="autoregressive", sampling=replace(sampling, max_tokens=8))
-    methods = [("autoregressive", {}), *TOUR]
+    methods = ["autoregressive", *TOUR]
     results: list[Any] = [None] * len(methods)
     taken: list[list[float]] = [[] for _ in methods]
     for _ in range(REPEATS):
-        for number, (method, options) in enumerate(methods):
+        for number, method in enumerate(methods):
             began = time.perf_counter()
-            results[number] = llm.generate(prompt, method=method, sampling=sampling, **options)
+            results[number] = llm.generate(prompt, method=method, sampling=sampling)
             taken[number].append(time.perf_counter() - began)
             tick()
     return {"title": title, "prompt": prompt, "results": results, "seconds": [statistics.median(t) for t in taken]}

@@ -125,13 +125,15 @@ class Bench:
                 seconds = time.perf_counter() - began
             measured[contender.label] = outcomes, seconds, peak.bytes
         plain, records = measured[BASELINE][0], []
+        drawn = {one.label for one in self.contenders if one.options.get("verification") == "rejection"}
         shown = sum(map(len, prompts))
         for label, (outcomes, seconds, memory) in measured.items():
             record = Record(work.name, label, unit, turn, len(outcomes), shown, 0, seconds, peak_memory=memory)
             for number, outcome, reference in zip(numbers, outcomes, plain, strict=True):
                 enter(record, outcome)
                 record.scores.append(work.score(number, outcome.text))
-                self._judge(record, work.prompts[number], outcome, reference, sampling)
+                if sampling.greedy or label not in drawn:
+                    self._judge(record, work.prompts[number], outcome, reference, sampling)
             if record.composition:
                 record.composition["other"] = seconds - sum(record.composition.values())
             records.append(record)
@@ -142,7 +144,7 @@ class Bench:
     ) -> None:
         """Count the text as identical to plain decoding's, explained by a near-tie, or unexplained.
 
-        A peer's sampled texts are not counted: they have other draws of the same law.
+        Sampled texts of a peer or of the rejection verifier are not counted: they are other draws of the same law.
         """
         said, result = outcome.token_ids, outcome.result
         if result is None and not sampling.greedy:

@@ -15,9 +15,11 @@ from leapdecode.verify.walk import Verdict, walk
 Asking = Generator[Request, Scores | None, TokenTree]
 
 
-def option(default: Any, help: str, low: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    """A method's option: its default, whose type it keeps, its help text, and what values it takes."""
-    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices})
+def option(
+    default: Any, help: str, low: float | None = None, choices: tuple[str, ...] = (), search: tuple[Any, ...] = ()
+) -> Any:
+    """A method's option: its default, whose type it keeps, its help, what values it takes, and those worth tuning."""
+    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices, "search": search})
 
 
 @dataclass

@@ -17,6 +17,9 @@ DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
 HOPE = 0.5  # a window is tried where it makes a step at most this much dearer
 TRIAL, FIRST_REST, LONGEST_REST = 24, 64, 8192  # steps
 
+FRESH = 8  # steps
+Kind = tuple[str, int, int, int]
+
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
 
 
@@ -26,6 +29,20 @@ class HitRates:
     def __init__(self) -> None:
         self.counts: dict[Hashable, tuple[float, float, int]] = {}  # kind -> hits, trials, step of the last trial
         self.step = 0
+        self.known: dict[Kind, float] = {}  # rates looked up lately
+
+    def next_step(self) -> None:
+        """Time passes; every few steps rates are worked out anew, because that takes longer than walking a tree."""
+        self.step += 1
+        if self.step < FRESH or self.step % FRESH == 0:
+            self.known.clear()
+
+    def of(self, kind: "Kind") -> float:
+        """The chance for a node of a kind, at most `FRESH` steps old."""
+        found = self.known.get(kind)
+        if found is None:
+            found = self.known[kind] = self.rate(coarse_to_fine(kind))
+        return found
 
     def _counts(self, kind: Hashable) -> tuple[float, float]:
         hits, trials, last = self.counts.get(kind, (0.0, 0.0, self.step))
@@ -46,11 +63,20 @@ class HitRates:
             self.counts[kind] = hits + hit, trials + 1, self.step
 
 
-def kinds_of(tree: TokenTree, node: int, place: int) -> list[Hashable]:
-    """From coarse to fine: source, with match length, with depth, with place among siblings."""
-    source, grade = tree.sources[node], tree.grades[node]
-    depth = min(tree.depths[node], DEEPEST)
-    return [source, (source, grade), (source, grade, depth), (source, grade, depth, min(place, LAST_PLACE))]
+def kind_of(tree: TokenTree, node: int, place: int) -> Kind:
+    """Source, match length, depth, place among siblings."""
+    depth = tree.depths[node]
+    return (
+        tree.sources[node],
+        tree.grades[node],
+        depth if depth < DEEPEST else DEEPEST,
+        place if place < LAST_PLACE else LAST_PLACE,
+    )
+
+
+def coarse_to_fine(kind: Kind) -> list[Hashable]:
+    """Source, with match length, with depth, with place among siblings."""
+    return [kind[0], kind[:2], kind[:3], kind]
 
 
 def drafts_of(depth: int) -> list[Hashable]:
@@ -186,20 +212,20 @@ class RowBudget:
         """Per node the estimated chance that the walk reaches it: its own, given its parent, times its parent's."""
         place, found = places(tree), [1.0]
         for node in range(1, len(tree)):
-            own = self.rates.rate(kinds_of(tree, node, place[node]))
+            own = self.rates.of(kind_of(tree, node, place[node]))
             found.append(own * found[tree.parents[node]])
         return found
 
     def learn(self, tree: TokenTree, verdict: Verdict) -> None:
         """The target's choice at an accepted node tells of each of its children whether it hit, evaluated or not."""
-        self.rates.step += 1
+        self.rates.next_step()
         place, accepted = places(tree), set(verdict.path)
         drafted: dict[int, bool] = {}
         for node in range(1, len(tree)):
             parent = tree.parents[node]
             if parent in accepted:
                 hit = tree.tokens[node] == verdict.choices[parent]
-                self.rates.learn(kinds_of(tree, node, place[node]), hit)
+                self.rates.learn(coarse_to_fine(kind_of(tree, node, place[node])), hit)
                 if tree.sources[node] == "draft":
                     drafted[parent] = drafted.get(parent, False) or hit
         for parent, hit in drafted.items():

@@ -17,7 +17,7 @@ class Jacobi(Method):
     name = "jacobi"
     paper = "Santilli et al. 2023, arXiv 2305.10427; FastCoT, arXiv 2311.08263; CLLM, arXiv 2403.00835"
 
-    window: int = option(7, "guesses below the root (FastCoT's c; CLLM's n - 1)", low=1)
+    window: int = option(7, "guesses below the root (FastCoT's c; CLLM's n - 1)", low=1, search=(3, 15, 31))
     block: int = option(0, "decode blocks of this many tokens, each to its fixed point (CLLM's n); 0 slides", low=0)
     initial: str = option("random", "first guesses", choices=("random", "prompt", "pad"))
     refill: str = option("random", "guesses that top the window up", choices=("random", "prompt", "pad"))

@@ -23,9 +23,9 @@ class Lookahead(Method):
         "Fu et al. 2024, Break the Sequential Dependency of LLM Inference Using Lookahead Decoding, arXiv 2402.02057"
     )
 
-    window: int = option(7, "columns of the lookahead window (the paper's W)", low=1)
-    ngram: int = option(5, "tokens of an n-gram (the paper's N); 2 is Jacobi decoding", low=2)
-    guesses: int = option(7, "n-grams verified per step (the paper's G)", low=0)
+    window: int = option(7, "columns of the lookahead window (the paper's W)", low=1, search=(2, 4, 10, 15))
+    ngram: int = option(5, "tokens of an n-gram (the paper's N); 2 is Jacobi decoding", low=2, search=(3, 4, 7))
+    guesses: int = option(7, "n-grams verified per step (the paper's G)", low=0, search=(2, 4, 15))
     pool_from_prompt: bool = option(True, "n-grams of the prompt and of the accepted text enter the pool too")
     shift: bool = option(True, "move the window with the text; false keeps it in place, as the published code does")
     seed: int = option(0, "seed of the first guesses; changes the speed, never the text")

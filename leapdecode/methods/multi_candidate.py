@@ -19,11 +19,13 @@ class MultiCandidate(Method):
     paper = "Yang et al. 2024, Multi-Candidate Speculative Decoding, arXiv 2401.06706; SEED, arXiv 2406.18200"
     needs_draft = True
 
-    k_config: str = option("2x2x1", "children of every node, level by level; 1x1x1 is a chain")
+    k_config: str = option(
+        "2x2x1", "children of every node, level by level; 1x1x1 is a chain",
+        search=("2x1x1", "2x1x1x1x1", "2x2x1x1", "3x2x1x1", "4x2x1x1x1"),
+    )  # fmt: skip
     confidence: float = option(
-        0.0, "draft no further behind a token less likely than this; 0 grows the whole tree", low=0
+        0.0, "draft no further behind a token less likely than this; 0 grows the whole tree", low=0, search=(0.1, 0.3)
     )
-
     replacement: bool = option(False, "under the rejection verifier, siblings are drawn with replacement")
 
     widths: list[int] = field(default_factory=list, init=False)

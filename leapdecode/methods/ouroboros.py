@@ -23,12 +23,17 @@ class Ouroboros(Method):
     needs_draft = True
     takes_pool = True
 
-    gamma: int = option(8, "tokens drafted per step, at least (the paper's gamma)", low=1)
-    window: int = option(4, "columns of the draft's lookahead window (the paper's W); 0 makes no phrases there", low=0)
-    phrase_length: int = option(5, "tokens of a phrase, its key included (the paper's beta)", low=2)
+    gamma: int = option(8, "tokens drafted per step, at least (the paper's gamma)", low=1, search=(3, 5, 7, 10, 14))
+    window: int = option(
+        4,
+        "columns of the draft's lookahead window (the paper's W); 0 makes no phrases there",
+        low=0,
+        search=(0, 2, 8, 15),
+    )
+    phrase_length: int = option(5, "tokens of a phrase, its key included (the paper's beta)", low=2, search=(3, 4, 7))
     suffixes: int = option(3, "phrases that lengthen the draft (the paper's K)", low=0)
-    guesses: int = option(4, "phrases that the draft verifies per forward", low=0)
-    confidence: float = option(0.0, "draft no further behind a token less likely than this", low=0)
+    guesses: int = option(4, "phrases that the draft verifies per forward", low=0, search=(2, 8))
+    confidence: float = option(0.0, "draft no further behind a token less likely than this", low=0, search=(0.2, 0.4))
     phrase_drafts: bool = option(True, "draft by phrases; false drafts token by token")
     lengthen: bool = option(True, "lengthen the draft by phrases")
     from_verification: bool = option(True, "phrases from rejected drafts and corrected suffixes enter the pool")

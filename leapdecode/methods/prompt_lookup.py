@@ -13,9 +13,9 @@ class PromptLookup(Method):
     name = "prompt_lookup"
     paper = "Saxena 2023, Prompt Lookup Decoding; transformers' prompt_lookup_num_tokens"
 
-    num_tokens: int = option(10, "guesses below the root", low=1)
-    max_match: int = option(3, "longest ending to look for", low=1)
-    min_match: int = option(1, "shortest ending that counts", low=1)
+    num_tokens: int = option(10, "guesses below the root", low=1, search=(3, 5, 20))
+    max_match: int = option(3, "longest ending to look for", low=1, search=(2, 5))
+    min_match: int = option(1, "shortest ending that counts", low=1, search=(2,))
 
     def __post_init__(self) -> None:
         super().__post_init__()

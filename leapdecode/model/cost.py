@@ -21,6 +21,7 @@ from leapdecode.model.runner import Runner
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CONTEXTS = (64, 512)
+ROUNDED = 32  # tokens
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class CostCurve:
     def __init__(self, costs: list[RowCost]) -> None:
         self.contexts = sorted({cost.context for cost in costs})
         self.lines = [self._line([cost for cost in costs if cost.context == context]) for context in self.contexts]
+        self.known: dict[tuple[int, int], float] = {}
 
     @staticmethod
     def _line(costs: list[RowCost]) -> list[tuple[int, float]]:
@@ -105,7 +107,17 @@ class CostCurve:
         return [(c.rows, min(other.fastest for other in ordered[place:])) for place, c in enumerate(ordered)]
 
     def __call__(self, rows: int, context: int) -> float:
-        """Beyond the measured rows the last line goes on; beyond the measured contexts the nearest one counts."""
+        """Beyond the measured rows the last line goes on; beyond the measured contexts the nearest one counts.
+
+        `context` is rounded down to a multiple of `ROUNDED`: a budget asks for dozens of row counts in every step.
+        """
+        key = rows, context // ROUNDED
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._between(rows, key[1] * ROUNDED)
+        return found
+
+    def _between(self, rows: int, context: int) -> float:
         place = bisect.bisect_left(self.contexts, context)
         if place in (0, len(self.contexts)):
             return self._at(min(place, len(self.contexts) - 1), rows)

@@ -1,0 +1,148 @@
+"""`leapdecode tune`: the best options of a method for a model, a task and this machine."""
+
+import shlex
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    TrustOption,
+    open_llm,
+    parse_budget,
+    parse_options,
+    print_json,
+    reports_errors,
+)
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.methods import find
+
+
+@reports_errors
+def tune(
+    model: ModelOption = "demo",
+    draft: DraftOption = None,
+    method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = "lookahead",
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="keep this option as it is")
+    ] = None,
+    tasks: Annotated[str, typer.Option(help="as in `leapdecode bench`")] = "code",
+    limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 8,
+    rounds: Annotated[int, typer.Option(min=1, help="times that every prompt is decoded with every value")] = 1,
+    max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
+    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    seed: Annotated[int, typer.Option(help="of the prompts; take another one than the bench's")] = 1,
+    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", help="tune under this row budget")] = None,
+    json: JsonOption = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    attn: AttentionOption = "auto",
+    trust_remote_code: TrustOption = False,
+) -> None:
+    """Find a method's best options, one after the other.
+
+    Every value is timed in turn with plain decoding on the same prompts; the greatest median speed-up stays, and the
+    next option is tried with it (Ouroboros, Algorithm 1). Prints the command to use.
+
+    Examples:
+
+      leapdecode tune --method ouroboros --tasks code
+
+      leapdecode tune --method lookahead -o ngram=5 --tasks math,sql --limit 12 --json
+    """
+    options = parse_options(method, option or [])
+    budget = parse_budget(row_budget)
+    if budget is not None:
+        from leapdecode.llm.checks import check_row_budget
+
+        check_row_budget(budget)
+        options["row_budget"] = budget
+    from leapdecode.measure.tune import Search, values_to_try
+
+    values_to_try(method, options)
+    sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
+    if find(method).needs_draft and llm.draft is None:
+        raise OptionError(f"method {method!r} needs a draft model; pass --draft MODEL")
+    from leapdecode.measure.workloads import build
+
+    search = Search(llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds)
+    _run(search)
+    command = _command(model, draft, method, search.best)
+    if json:
+        print_json(_document(search, llm, command))
+    else:
+        _show(search, command)
+
+
+def _run(search: Any) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("tuning", total=search.total)
+        for _ in search.run():
+            done = dict.fromkeys(trial.option for trial in search.trials)
+            trying = next((name for name in search.values if name not in done), "")
+            progress.update(bar, advance=1, description=f"tuning {trying}")
+
+
+def _command(model: str, draft: str | None, method: str, best: dict[str, Any]) -> str:
+    words = [
+        "leapdecode",
+        "generate",
+        "PROMPT",
+        "-m",
+        model,
+        *(["--draft", draft] if draft else []),
+        "--method",
+        method,
+    ]
+    for name, value in best.items():
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["--row-budget", shown] if name == "row_budget" else ["-o", f"{name}={shown}"]
+    return shlex.join(words)
+
+
+def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from leapdecode.measure.machine import machine, revision
+
+    run = {"model": llm.name, "dtype": str(llm.model.dtype).removeprefix("torch."), **machine(llm.runner.device)}
+    return {
+        "schema": 1,
+        "run": run | {"revision": revision(), "tasks": [work.name for work in search.workloads]},
+        "method": search.method,
+        "options": search.best,
+        "command": command,
+        "trials": [asdict(trial) for trial in search.trials],
+    }
+
+
+def _show(search: Any, command: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    console = Console(highlight=False)
+    columns = [Column(name, justify="right") for name in ("value", "speed-up", "tokens/forward", "best")]
+    table = Table(Column("option"), *columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, trial in enumerate(search.trials):
+        low, high = trial.speedup_interval
+        last = number + 1 == len(search.trials) or search.trials[number + 1].option != trial.option
+        best = "*" if search.best[trial.option] == trial.value else ""
+        table.add_row(
+            trial.option, str(trial.value), f"{trial.speedup:.2f}x {low:.2f}-{high:.2f}",
+            f"{trial.tokens_per_forward:.2f}", best, end_section=last,
+        )  # fmt: skip
+    console.print(table)
+    console.print(command, soft_wrap=True, markup=False)

@@ -1,0 +1,100 @@
+"""The best options of a method for a model, a task and this machine: one option after the other, by paired time.
+
+Ouroboros's Algorithm 1 (Zhao et al. 2024, appendix B.2): the best gamma at first guesses of the others, then the best
+window at that gamma, then the best phrase length. Here for every method whose options name values to try.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from leapdecode.core import SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.llm import LLM
+from leapdecode.measure.bench import BASELINE, Bench, Record, Workload
+from leapdecode.measure.contenders import Contender, Ours
+from leapdecode.measure.summary import hits, speed
+from leapdecode.methods.registry import find, make
+
+
+@dataclass
+class Trial:
+    """One value of one option, with the others at their best so far; the speed-up is over plain decoding in the run."""
+
+    option: str
+    value: Any
+    speedup: float
+    speedup_interval: list[float]
+    tokens_per_forward: float
+    unexplained: int
+
+
+@dataclass
+class Search:
+    """A search under way; `run` yields after every unit that was decoded, and fills `trials` and `best`."""
+
+    llm: LLM
+    method: str
+    workloads: list[Workload]
+    sampling: SamplingParams
+    options: dict[str, Any] = field(default_factory=dict)  # what is given stays as it is
+    rounds: int = 1
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.values = values_to_try(self.method, self.options)
+        self.best: dict[str, Any] = dict(self.options)
+
+    @property
+    def total(self) -> int:
+        """How many rounds `run` will yield."""
+        return len(self.values) * self.rounds * sum(len(work.prompts) for work in self.workloads)
+
+    def run(self) -> Iterator[None]:
+        """Option by option; the value with the greatest median speed-up stays."""
+        for name, values in self.values.items():
+            tried: list[tuple[Any, Contender]] = [
+                (value, Ours(self.llm, self.method, self.best | {name: value})) for value in values
+            ]
+            contenders = [Ours(self.llm, BASELINE), *(contender for _, contender in tried)]
+            records: list[Record] = []
+            for found in Bench(self.llm, contenders, self.workloads, self.sampling, self.rounds).run(set()):
+                records += found
+                yield
+            plain = [record for record in records if record.contender == BASELINE]
+            new = [
+                trial(name, value, [record for record in records if record.contender == contender.label], plain)
+                for value, contender in tried
+            ]
+            self.trials += new
+            self.best[name] = max(new, key=lambda one: one.speedup).value
+
+
+def values_to_try(method: str, given: dict[str, Any]) -> dict[str, list[Any]]:
+    """Per option its default and the values that its method names; raises `OptionError` where there is none."""
+    kind = find(method)
+    make(method, {key: value for key, value in given.items() if key != "row_budget"})
+    found = {
+        one.name: list(dict.fromkeys([one.default, *one.metadata["search"]]))
+        for one in kind.options()
+        if one.metadata["search"] and one.name not in given
+    }
+    if not found:
+        raise OptionError(f"method {method!r} has no option left to tune")
+    return found
+
+
+def trial(name: str, value: Any, own: list[Record], plain: list[Record]) -> Trial:
+    """What the records say of one value; repeats of one prompt and prompts of all tasks count alike."""
+    units = {pair: number for number, pair in enumerate(dict.fromkeys((r.task, r.unit) for r in plain))}
+    moved = [[_moved(record, units) for record in group] for group in (own, plain)]
+    fast = speed(*moved)
+    return Trial(
+        name, value, fast["speedup"], fast["speedup_interval"], hits(own)["tokens_per_forward"] or 0.0,
+        sum(record.verdicts[2] for record in own),
+    )  # fmt: skip
+
+
+def _moved(record: Record, units: dict[tuple[str, int], int]) -> Record:
+    """The record with a unit number that no other task's unit has."""
+    return Record(**{**vars(record), "unit": units[record.task, record.unit]})

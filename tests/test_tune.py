@@ -1,0 +1,103 @@
+"""Tuning: option after option, by paired time, down to a command that works."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.measure import tune
+from leapdecode.measure.tune import Search, values_to_try
+from leapdecode.measure.workloads import build
+from leapdecode.methods import find, make, names
+
+SHORT = SamplingParams(max_tokens=12)
+
+
+def test_every_value_to_try_is_a_value_of_its_option():
+    for name in names():
+        for option in find(name).options():
+            for value in option.metadata["search"]:
+                make(name, {option.name: value})
+                assert isinstance(value, type(option.default))
+
+
+def test_algorithm_1_comes_first_for_ouroboros():
+    assert list(values_to_try("ouroboros", {}))[:3] == ["gamma", "window", "phrase_length"]
+    assert "suffixes" not in values_to_try("ouroboros", {})  # the paper keeps K
+    assert list(values_to_try("lookahead", {"window": 3, "guesses": 2})) == ["ngram"]
+    with pytest.raises(OptionError, match="no option left"):
+        values_to_try("autoregressive", {})
+
+
+def test_the_fastest_value_of_each_option_is_kept_for_the_next(llm, monkeypatch):
+    monkeypatch.setattr(
+        tune, "speed", lambda own, plain: {"speedup": prefers(own[0].contender), "speedup_interval": [1, 2]}
+    )
+
+    def prefers(label):
+        return 2.0 * ("num_tokens=5" in label) + ("max_match=2" in label) + 0.1
+
+    search = Search(llm, "prompt_lookup", build("math", llm, 1, 0, SHORT), SHORT)
+    assert sum(1 for _ in search.run()) == search.total == 3
+    assert search.best == {"num_tokens": 5, "max_match": 2, "min_match": 1}
+    assert [trial.option for trial in search.trials] == ["num_tokens"] * 4 + ["max_match"] * 3 + ["min_match"] * 2
+    assert all(trial.unexplained == 0 for trial in search.trials)
+
+
+def test_prompts_of_two_tasks_are_units_of_their_own(llm):
+    search = Search(llm, "jacobi", build("math,sql", llm, 2, 0, SHORT), SHORT)
+    assert sum(1 for _ in search.run()) == search.total == 4
+    assert all(trial.speedup_interval[0] <= trial.speedup <= trial.speedup_interval[1] for trial in search.trials)
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "leapdecode", "tune", *arguments], capture_output=True, text=True, timeout=300
+    )
+
+
+def test_the_command_it_prints_works():
+    done = command(
+        "--method", "jacobi", "-o", "refill=prompt", "--tasks", "sql", "--limit", "2", "--max-tokens", "8", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["options"] == {"refill": "prompt", "window": report["options"]["window"]}
+    words = shlex.split(report["command"].replace("PROMPT", "'SELECT a'"))
+    assert words[0] == "leapdecode"
+    again = subprocess.run(
+        [sys.executable, "-m", *words, "--max-tokens", "4"], capture_output=True, text=True, timeout=120
+    )
+    assert again.returncode == 0, again.stderr
+    shown = command("--method", "jacobi", "--tasks", "sql", "--limit", "1", "--max-tokens", "4")
+    assert "window" in shown.stdout
+    assert "leapdecode generate" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--method", "lookahed"), "lookahead"),
+        (("--method", "autoregressive"), "no option left"),
+        (("--method", "jacobi", "-o", "windw=3"), "window"),
+        (("--tasks", "maths"), "math"),
+        (("--row-budget", "0"), "row_budget"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, said):
+    done = command(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_draft_is_asked_for(llm):
+    done = LLM(llm.model, llm.tokenizer)
+    assert done.draft is None
+    search = Search(done, "draft_model", build("sql", done, 1, 0, SHORT), SHORT)
+    with pytest.raises(OptionError, match="draft"):
+        list(search.run())
