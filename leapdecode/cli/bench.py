@@ -24,6 +24,7 @@ from leapdecode.cli.common import (
 )
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
+from leapdecode.measure.presets import PRESETS, find_preset
 from leapdecode.methods import find, make
 
 ROOT = Path("leapdecode-bench")
@@ -39,7 +40,7 @@ def bench(
     ] = None,
     tasks: Annotated[str | None, typer.Option(help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE")] = None,
     preset: Annotated[
-        str, typer.Option(help="methods and tasks where none are given: default, all, control, scaling")
+        str, typer.Option(help=f"methods and tasks where none are given: {', '.join(PRESETS)}")
     ] = "default",
     limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 20,
     rounds: Annotated[int, typer.Option(min=1, help="times that every prompt is decoded by every method")] = 1,
@@ -78,8 +79,6 @@ def bench(
 
       leapdecode bench --tasks all --limit 50 --output results/all --resume
     """
-    from leapdecode.measure.presets import find_preset
-
     named = find_preset(preset)
     methods, tasks, row_budget = methods or named.methods, tasks or named.tasks, row_budget or named.row_budget
     chosen = parse_methods(methods, row_budget)

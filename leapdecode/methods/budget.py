@@ -142,6 +142,15 @@ class WindowTrial:
 
 
 @dataclass
+class DraftForwards:
+    """The draft forwards of a step so far: how many, the rows of one, the tokens that one gains on average."""
+
+    count: int = 0
+    rows: int = 1
+    tokens: float = 1.0
+
+
+@dataclass
 class RowBudget:
     """Cuts trees to at most `limit` rows, and with a `cost` to the number of rows that pays best.
 
@@ -191,10 +200,13 @@ class RowBudget:
         if self.cost is not None:
             self.window.judge(gained, tokens, rows, context, self.cost)
 
-    def worth_drafting(self, tree: TokenTree, level: list[int], context: int, width: int = 1) -> bool:
+    def worth_drafting(
+        self, tree: TokenTree, level: list[int], context: int, width: int = 1, last: "DraftForwards | None" = None
+    ) -> bool:
         """Whether a draft forward for `width` children of each of `level` gains more tokens per time than it costs.
 
-        Goes by how often drafts of that depth hit, which is known before they are drawn.
+        Goes by how often drafts of that depth hit, which is known before they are drawn, and by `last`: what the draft
+        forwards of this step were like, where they are not one level of the tree each.
         """
         full = len(tree) + (len(level) * width if tree.proposals else 1)
         if self.limit is not None and full > self.limit:
@@ -203,8 +215,10 @@ class RowBudget:
             return True
         chances, depth = self.chances(tree), tree.depths[level[0]]
         gain = sum(chances[node] for node in level) * self.rates.rate(drafts_of(depth + 1))
-        more = self.draft.cost(len(level), context)
-        spent = self.cost(len(tree), context) + depth * more
+        last = last or DraftForwards(depth, len(level))
+        gain *= last.tokens
+        more = self.draft.cost(last.rows, context)
+        spent = self.cost(len(tree), context) + last.count * more
         more += self.cost(len(tree) + len(level), context) - self.cost(len(tree), context)
         return gain * spent > sum(chances) * more
 

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
+from leapdecode.methods.budget import DraftForwards
 from leapdecode.methods.drafting import GRADES, probabilities, propose
 from leapdecode.pools.branches import Branches
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.window import LookaheadWindow
 from leapdecode.verify.walk import Verdict, walk
+
+RECENT = 16  # draft forwards that a mean goes over
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Ouroboros(Method):
     seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
 
     drafted: list[int] = field(default_factory=list, init=False, repr=False)  # nodes of the draft, the root first
+    forwards: DraftForwards = field(default_factory=DraftForwards, init=False, repr=False)
 
     def begin(self, sequence: Sequence) -> None:
         pool = self.pool if self.pool is not None else NgramPool()
@@ -69,8 +73,9 @@ class Ouroboros(Method):
     def draft(self, sequence: Sequence, tree: TokenTree) -> Generator[Request, Scores | None, None]:
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
         budget, context = self.budget, len(sequence.tokens)
+        self.forwards.count = 0
         while len(self.drafted) <= self.gamma:
-            if budget is not None and not budget.worth_drafting(tree, self.drafted[-1:], context):
+            if budget is not None and not budget.worth_drafting(tree, self.drafted[-1:], context, last=self.forwards):
                 return
             own = self.own_tree(tree.tokens[self.drafted[-1]], context + len(self.drafted) - 1)
             scores = yield Forward("draft", sequence, own)
@@ -81,12 +86,18 @@ class Ouroboros(Method):
             yield Commit("draft", sequence, verdict.path)
             chances = self.enter(tree, own, verdict, scores)
             self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
+            self.count(len(own) - len(own.skipped), len(verdict.tokens))
             if budget is not None and budget.draft is not None:
                 budget.draft.learn(own, verdict)
                 gained = self.branches.gained(own, verdict.path)
                 budget.draft.judge_window(gained, len(verdict.tokens), len(own) - len(own.skipped), context)
             if min(chances) < self.confidence:
                 return
+
+    def count(self, rows: int, tokens: int) -> None:
+        """Note what a draft forward was like, for the row budget."""
+        self.forwards.count, self.forwards.rows = self.forwards.count + 1, rows
+        self.forwards.tokens += (tokens - self.forwards.tokens) / RECENT
 
     def own_tree(self, root: int, context: int) -> TokenTree:
         """What the draft evaluates next: phrases that may follow `root`, and its window."""
