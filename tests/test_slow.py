@@ -35,11 +35,11 @@ def test_nothing_unexplained_on_200_prompts(llm, temperature):
     """The embedded target in float32: identical, or different only at a proven near-tie."""
     prompts = given(200)
     sampling = SamplingParams(max_tokens=48, temperature=temperature, seed=11)
-    plain = [llm.generate(prompt, method="autoregressive", sampling=sampling) for prompt in prompts]
+    plain = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=1)
     for method in METHODS:
         gained = 0
-        for prompt, reference in zip(prompts, plain, strict=True):
-            result = llm.generate(prompt, method=method, sampling=sampling)
+        found = llm.generate(prompts, method=method, sampling=sampling, batch_size=8)
+        for prompt, reference, result in zip(prompts, plain, found, strict=True):
             gained += result.stats.tokens_per_forward > 1 and repeated_share(result.token_ids) <= 0.1
             if result.token_ids != reference.token_ids:
                 assert audit(llm, result, sampling).unexplained == 0, (method, prompt)

@@ -22,21 +22,23 @@ from leapdecode.tasks.registry import find, names
 SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": (4, 1536)}  # (B, T), B * T tokens
 LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
 PROMPT = -1.0  # marks a prompt's tokens until their weight is known
+SCRAMBLED = 0.5  # share of a passage's end sentences
+EMPHASIS = 6.0  # weight of the tokens that name a choice's label: few among many, and hard
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
 REBALANCED = 3800  # the step from which the last two shares hold, and "middle" batches: word problems were learnt by
 # then, copying over a distance was not, and a passage is about 256 tokens long
 SHARES = {  # of the tokens of a short batch, and of a long one: headers and demonstrations are learnt there
-    "math/rationale": (24, 12, 14, 8),
+    "math/rationale": (24, 12, 10, 6),
     "math/sub_question": (5, 1, 3, 1),
     "math/sub_answer": (4, 1, 3, 1),
     "math/value": (6, 3, 5, 3),
     "blocksworld/action": (9, 20, 12, 22),
     "blocksworld/plan": (5, 9, 4, 7),
     "blocksworld/value": (7, 16, 7, 14),
-    "passage/passage": (7, 4, 16, 10),
+    "passage/passage": (7, 4, 20, 12),
     "passage/value": (5, 3, 5, 3),
-    "choice/multiple": (8, 7, 17, 12),
-    "choice/yes_no": (5, 4, 6, 4),
+    "choice/multiple": (8, 7, 24, 14),
+    "choice/yes_no": (5, 4, 8, 5),
     "sql/query": (6, 3, 5, 3),
     "code/function": (8, 5, 6, 4),
     "source": (10, 12, 8, 9),
@@ -54,6 +56,27 @@ def texts() -> dict[str, list[str]]:
 def task_kinds() -> list[tuple[Task, str]]:
     """Every generated kind of every task; `source` is read from files instead."""
     return [(find(name), kind) for name in names() for kind in find(name).kinds if kind != "source"]
+
+
+def deciding(task: Task, example: Example) -> int:
+    """Where in a choice's completion its last two sentences begin, which name the label; elsewhere the end."""
+    text = example.completion
+    return text.rindex(". ", 0, text.rindex(" So the answer")) + 2 if task.name == "choice" else len(text)
+
+
+def scrambled(example: Example, rng: random.Random) -> Example:
+    """A passage some of whose end sentences have their words in any order.
+
+    In the training split's sentences the grammar alone tells most words; these can only be copied, as a held-out
+    sentence must be.
+    """
+    body, completion = example.body, example.completion
+    for sentence in example.facts["ends"]:
+        if rng.random() < SCRAMBLED:
+            words = sentence.removesuffix(".").split()
+            other = " ".join(rng.sample(words, len(words))) + "."
+            body, completion = body.replace(sentence, other), completion.replace(sentence, other)
+    return Example(example.kind, body, completion, example.facts)
 
 
 class Corpus:
@@ -116,6 +139,8 @@ class Corpus:
             task, name = self.tasks[kind]
             count = rng.choice((1, 1, 2, 3, 4, 5)) if long else 1
             found = [task.make(random.Random(rng.random()), "train", name) for _ in range(count)]
+            if kind == "passage/passage":
+                found = [scrambled(example, rng) for example in found]
             yield self._document(task, found, headed=long)
 
     def _document(self, task: Task, found: list[Example], headed: bool) -> tuple[list[int], list[int], list[float]]:
@@ -127,7 +152,7 @@ class Corpus:
         text, spans = task.header(found[0].kind) if headed else "", []
         for example in found:
             start = len(text) + len(example.body)
-            spans.append((start, start + len(example.completion)))
+            spans.append((start, start + len(example.completion), start + deciding(task, example)))
             text += example.body + example.completion + SEPARATOR
         encoded = self.tokenizer(text[: -len(SEPARATOR)], return_offsets_mapping=True)
         ids = [*encoded["input_ids"], self.end]
@@ -138,10 +163,10 @@ class Corpus:
         for number, end in enumerate(ends):
             while span < len(spans) and end > spans[span][1]:
                 span += 1
-            first, last = spans[span] if span < len(spans) else (len(text), len(text))
+            first, last, decides = spans[span] if span < len(spans) else (len(text),) * 3
             following = starts[number + 1] if number + 1 < len(ends) else len(text)
             if end == last:
                 targets[number], weights[number] = self.end, 1.0
             elif first <= following < last:
-                weights[number] = 1.0
+                weights[number] = 1.0 if following < decides else EMPHASIS
         return ids, targets, weights

@@ -16,8 +16,7 @@ from leapdecode.tasks.choice_tables import TABLES
 LABELS = {"multiple": ["a", "b", "c", "d"], "yes_no": ["yes", "no"]}
 FAMILIES = [*CHAINS, *TABLES]
 LEADS = ["Therefore ", "Thus ", "This means that ", "Hence ", "It follows that ", ""]
-AGREES = [".", ".", ", as the question says.", ", just as asked."]
-DIFFERS = [", not {x}.", " and not {x}.", ", so it is not {x}."]
+SAYS = ["The question says {x}, which is {verdict}.", "{x} is what the question says: {verdict}."]
 
 
 class Choice(Task):
@@ -35,13 +34,19 @@ class Choice(Task):
             puzzle = family(draw)
             if draw.reserved == (split == "held_out"):
                 break
-        asked = puzzle.question + (options(draw, puzzle, label) if kind == "multiple" else "")
-        shown = f"({label})" if kind == "multiple" else label
+        shown, asked, steps = label, puzzle.question, [*puzzle.steps, conclusion(draw, puzzle)]
+        if kind == "multiple":
+            texts = options(draw, puzzle, label)
+            shown, asked = f"({label})", f"{asked} Choose {', '.join(f'{text} ({at})' for at, text in texts.items())}."
+            steps.append(f"That is {texts[label]} ({label}).")
+        else:
+            verdict = "right" if draw.truth else "wrong"
+            steps.append(capital(draw.some(SAYS).format(x=draw.candidate, verdict=verdict)))
         skeleton = f"{family.__name__}/{kind}/{'.'.join(map(str, draw.marks))}"
         return Example(
             kind,
             f"Question: {' '.join(puzzle.facts)} {asked}\nAnswer:",
-            f" {' '.join(puzzle.steps)} {conclusion(draw, puzzle)} So the answer is {shown}.\n",
+            f" {' '.join(steps)} So the answer is {shown}.\n",
             {"answer": label, "labels": LABELS[kind], "skeleton": skeleton},
         )
 
@@ -50,17 +55,16 @@ class Choice(Task):
         return float(final_choice(text, example.facts["labels"]) == example.facts["answer"])
 
 
-def options(draw: Draw, puzzle: Puzzle, label: str) -> str:
-    """Four options, the right one at `label`; wrong answers from the facts go before words from outside them."""
+def options(draw: Draw, puzzle: Puzzle, label: str) -> dict[str, str]:
+    """Four lettered options, the right one at `label`; wrong answers from the facts go before words from outside."""
     wrong = draw.shuffled(puzzle.wrong)[:3]
     outside = [word for word in puzzle.pool if word != puzzle.answer and word not in wrong]
     wrong += draw.sample(outside, 3 - len(wrong))
     place = LABELS["multiple"].index(label)
     texts = [*wrong[:place], puzzle.answer, *wrong[place:]]
-    return "".join(f" ({letter}) {text}" for letter, text in zip(LABELS["multiple"], texts, strict=True))
+    return dict(zip(LABELS["multiple"], texts, strict=True))
 
 
 def conclusion(draw: Draw, puzzle: Puzzle) -> str:
-    """The rationale's last sentence; for a yes/no question it also says whether the candidate agrees with it."""
-    end = "." if draw.truth is None else draw.some(AGREES if draw.truth else DIFFERS).format(x=draw.candidate)
-    return capital(draw.some(LEADS) + puzzle.conclusion + end)
+    """What follows from the facts, as a sentence."""
+    return capital(f"{draw.some(LEADS)}{puzzle.conclusion}.")
