@@ -118,6 +118,15 @@ BAD = {
     "unknown draft": (["generate", "x", "--draft", "nobody/nothing"], 3, "leapdecode demo"),
     "device": (["generate", "x", "--device", "warp"], 2, "device"),
     "pool": (["generate", "x", "--pool", "p.json"], 2, "pool"),
+    "pool in no folder": (["generate", "x", "--method", "ouroboros", "--pool", "no/such/p.json"], 2, "no place"),
+    "verifier": (["generate", "x", "--verification", "exact"], 2, "seeded, rejection"),
+    "audit of a law": (
+        ["generate", "x", "--audit", "--verification", "rejection", "--temperature", "1"],
+        2,
+        "keeps the law",
+    ),
+    "fraction": (["generate", "x", "--method", "draft_model", "-o", "confidence=high"], 2, "a number"),
+    "widths": (["generate", "x", "--method", "multi_candidate", "-o", "k_config=2x0"], 2, "2x2x1"),
     "no number": (["generate", "x", "--temperature", "abc"], 2, "--temperature"),
     "unknown command": (["genrate"], 2, "generate"),
     "no prompt": (["generate"], 2, "prompt"),
@@ -140,6 +149,28 @@ def test_bad_input_is_one_line_with_the_right_exit_code(case):
     assert len(lines) == 1, lines
     assert lines[0].startswith("error: ")
     assert words in lines[0]
+
+
+def test_a_pool_is_kept_in_a_file(tmp_path):
+    counts = []
+    for _ in "ab":
+        arguments = [
+            "def add(a, b):",
+            "--method",
+            "ouroboros",
+            "--pool",
+            str(tmp_path / "p.json"),
+            "--max-tokens",
+            "32",
+        ]
+        done = run("generate", *arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        counts.append(json.loads(done.stdout)["stats"]["draft_forwards"])
+    assert counts[1] < counts[0]
+    (tmp_path / "p.json").write_text("{}")
+    done = run("generate", *arguments)
+    assert done.returncode == 2
+    assert b"no readable pool" in done.stderr
 
 
 def test_a_full_disk_is_one_line():

@@ -23,7 +23,7 @@ from leapdecode.cli.common import (
     reports_errors,
 )
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.errors import PromptError
+from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import find, make
 
 
@@ -85,6 +85,8 @@ def generate(
     )  # fmt: skip
     options = parse_options(method, option or [])
     text, budget = _read(prompt), parse_budget(row_budget)
+    if audit and verification == "rejection" and not sampling.greedy:
+        raise OptionError("--audit compares texts; sampling with --verification rejection keeps the law, not the text")
     _check_early(text, method, options, executor, verification, budget)
     phrases = read_pool(pool, method) if pool else None
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback)

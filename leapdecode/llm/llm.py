@@ -141,6 +141,7 @@ class LLM:
         *,
         method: str = DEFAULT_METHOD,
         sampling: SamplingParams | None = None,
+        verification: str = "seeded",
         row_budget: int | str | None = None,
         pool: NgramPool | None = None,
         **options: Any,
@@ -154,10 +155,12 @@ class LLM:
         sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
+        check_verification(verification)
         check_row_budget(row_budget)
         with self.lock:
             runs = self._prepare([prompt], sampling, method, options)
             self.shared.give(runs, row_budget, 1, pool)
+            runs[0].sequence.verification = verification
         return self._stream(runs[0], self._steps(runs, self._executor("single", 1, runs)))
 
     def _stream(self, run: Run, steps: Generator[tuple[int, Step], None, None]) -> Iterator[Piece]:
