@@ -46,12 +46,13 @@ def test_references_are_right_and_every_other_label_is_wrong(split, kind):
     for example in TASK.examples(split, 250, kind):
         assert TASK.score(example, example.completion) == 1
         right = example.facts["answer"]
-        shown = f"({right})" if kind == "multiple" else right
+        options = example.facts["options"] or {label: label for label in LABELS[kind]}
         for wrong in set(LABELS[kind]) - {right}:
-            other = f"({wrong})" if kind == "multiple" else wrong
-            text = example.completion.replace(f"So the answer is {shown}.", f"So the answer is {other}.")
-            assert text != example.completion
-            assert TASK.score(example, text) == 0
+            said = f"So the answer is {options[right]}."
+            assert said in example.completion
+            for other in (options[wrong], f"({wrong})"):
+                text = example.completion.replace(said, f"So the answer is {other}.")
+                assert TASK.score(example, text) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,6 +114,7 @@ def test_options_are_four_and_the_right_one_ends_the_rationale(split):
         texts = re.findall(r"\([a-d]\) (.*?)(?= \(|\n)", example.body)
         assert len(set(texts)) == 4
         right = texts[LABELS["multiple"].index(example.facts["answer"])]
+        assert example.facts["options"] == dict(zip("abcd", texts, strict=True))
         concluding = re.split(r"(?<=\.) ", example.completion.strip())[-2]
         assert re.search(rf"\b{re.escape(right)}\b", concluding, re.IGNORECASE)
         others = [text for text in texts if text != right]
@@ -126,7 +128,7 @@ def test_length(kind):
         texts = [example.body + example.completion for example in TASK.examples(split, 500, kind)]
         assert max(map(len, texts)) < 900
         assert all(text.endswith(".\n") and "  " not in text and "{" not in text for text in texts)
-        assert all(2 <= example.completion.count(". ") <= 9 for example in TASK.examples(split, 100, kind))
+        assert all(2 <= example.completion.count(". ") <= 10 for example in TASK.examples(split, 100, kind))
 
 
 def facts_of(family, kind, count=60):
@@ -219,7 +221,14 @@ def test_a_draw_reserves_a_fifth_and_keeps_every_choice_in_training():
         (" So the answer is (b).\nQuestion: Who? (a) Ann\nAnswer: So the answer is (a).", 1),
         (" So the answer is (a).", 0),
         (" So the answer is (a) or (b).", 0),
-        (" So the answer is Ben.", 0),
+        (" So the answer is (b) {b}.", 1),
+        (" So the answer is {b}.", 1),
+        (" So the answer is {B}", 1),
+        (" So the answer is {c}.", 0),
+        (" So the answer is not {b}.", 0),
+        (" So the answer is {b} or {c}.", 0),
+        (" So the answer is nobody.", 0),
+        (" {b}", 0),
         (" (b)", 0),
         (" So the answer is", 0),
         ("", 0),
@@ -227,7 +236,8 @@ def test_a_draw_reserves_a_fifth_and_keeps_every_choice_in_training():
 )
 def test_tricky_multiple(said, score):
     example = next(example for example in TASK.examples("train", 50) if example.facts["answer"] == "b")
-    assert TASK.score(example, said) == score
+    options = example.facts["options"]
+    assert TASK.score(example, said.format(**options, B=options["b"].upper())) == score
 
 
 @pytest.mark.parametrize(
@@ -238,6 +248,7 @@ def test_tricky_multiple(said, score):
         (" No. So the answer is yes, because no.", 1),
         (" So the answer is no. So the answer is yes.", 0),
         (" So the answer is not yes.", 0),
+        (" The question says Ann, the facts say Ben. So the answer is yes.", 1),
         (" So the answer is yesterday.", 0),
         (" yes", 0),
     ],

@@ -23,7 +23,7 @@ SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": 
 LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
 PROMPT = -1.0  # marks a prompt's tokens until their weight is known
 SCRAMBLED = 0.5  # share of a passage's end sentences
-EMPHASIS = 6.0  # weight of the tokens that name a choice's label: few among many, and hard
+EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a yes/no question: few tokens, and hard
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
 REBALANCED = 3800  # the step from which the last two shares hold, and "middle" batches: word problems were learnt by
 # then, copying over a distance was not, and a passage is about 256 tokens long
@@ -58,10 +58,15 @@ def task_kinds() -> list[tuple[Task, str]]:
     return [(find(name), kind) for name in names() for kind in find(name).kinds if kind != "source"]
 
 
-def deciding(task: Task, example: Example) -> int:
-    """Where in a choice's completion its last two sentences begin, which name the label; elsewhere the end."""
+def deciding(example: Example) -> list[tuple[int, int]]:
+    """The parts of a completion that its score hangs on and that other tokens outnumber."""
     text = example.completion
-    return text.rindex(". ", 0, text.rindex(" So the answer")) + 2 if task.name == "choice" else len(text)
+    if example.kind == "yes_no":
+        return [(text.rindex(". ", 0, text.rindex(" So the answer")) + 2, len(text))]
+    if example.kind != "passage":
+        return []
+    starts = [text.index(sentence) for sentence in example.facts["ends"]]
+    return [(start, start + len(end)) for start, end in zip(starts, example.facts["ends"], strict=True)]
 
 
 def scrambled(example: Example, rng: random.Random) -> Example:
@@ -70,13 +75,13 @@ def scrambled(example: Example, rng: random.Random) -> Example:
     In the training split's sentences the grammar alone tells most words; these can only be copied, as a held-out
     sentence must be.
     """
-    body, completion = example.body, example.completion
-    for sentence in example.facts["ends"]:
+    body, completion, ends = example.body, example.completion, list(example.facts["ends"])
+    for number, sentence in enumerate(ends):
         if rng.random() < SCRAMBLED:
             words = sentence.removesuffix(".").split()
-            other = " ".join(rng.sample(words, len(words))) + "."
-            body, completion = body.replace(sentence, other), completion.replace(sentence, other)
-    return Example(example.kind, body, completion, example.facts)
+            ends[number] = " ".join(rng.sample(words, len(words))) + "."
+            body, completion = body.replace(sentence, ends[number]), completion.replace(sentence, ends[number])
+    return Example(example.kind, body, completion, {"ends": ends})
 
 
 class Corpus:
@@ -149,10 +154,11 @@ class Corpus:
         The separator behind a demonstration is read but never a target: a model that has demonstrations before it
         still ends its own completion with the end of text.
         """
-        text, spans = task.header(found[0].kind) if headed else "", []
+        text, spans, decisive = task.header(found[0].kind) if headed else "", [], []
         for example in found:
             start = len(text) + len(example.body)
-            spans.append((start, start + len(example.completion), start + deciding(task, example)))
+            spans.append((start, start + len(example.completion)))
+            decisive += [(start + first, start + last) for first, last in deciding(example)]
             text += example.body + example.completion + SEPARATOR
         encoded = self.tokenizer(text[: -len(SEPARATOR)], return_offsets_mapping=True)
         ids = [*encoded["input_ids"], self.end]
@@ -163,10 +169,10 @@ class Corpus:
         for number, end in enumerate(ends):
             while span < len(spans) and end > spans[span][1]:
                 span += 1
-            first, last, decides = spans[span] if span < len(spans) else (len(text),) * 3
+            first, last = spans[span] if span < len(spans) else (len(text), len(text))
             following = starts[number + 1] if number + 1 < len(ends) else len(text)
             if end == last:
                 targets[number], weights[number] = self.end, 1.0
             elif first <= following < last:
-                weights[number] = 1.0 if following < decides else EMPHASIS
+                weights[number] = EMPHASIS if any(a <= following < b for a, b in decisive) else 1.0
         return ids, targets, weights

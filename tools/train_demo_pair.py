@@ -32,11 +32,12 @@ SHAPES = {
     "target": {"num_hidden_layers": 24, "hidden_size": 128, "intermediate_size": 320, "num_attention_heads": 4},
     "draft": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 2},
 }
-STEPS = {"target": 7400, "draft": 3000}
+STEPS = {"target": 8200, "draft": 3000}
 PHASES = {  # from a step on: learning rate, weight of a prompt's tokens; lowered when the loss no longer fell
     "target": [(0, 3e-3, 0.1), (1600, 1.5e-3, 0.5), (4800, 5e-4, 0.5)],
-    "draft": [(0, 3e-3, 0.1)],
+    "draft": [(0, 3e-3, 0.5), (1000, 1e-3, 0.5)],
 }
+FIRST_BATCH = {"target": 0, "draft": 4000}  # the draft sees only the target's later text
 WARM, FALL = 100, 0.25  # steps of warm-up, last share of the steps over which the rate falls to zero
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
@@ -174,7 +175,7 @@ def train(role: str, corpus: Corpus, folder: Path, steps: int, minutes: float) -
         recent = 0.0
         while step < steps and time.monotonic() - began < minutes * 60:
             rate, prompt_weight = phase(role, step, steps)
-            loss = loss_of(model, corpus.batch(step, prompt_weight), corpus.device)
+            loss = loss_of(model, corpus.batch(FIRST_BATCH[role] + step, prompt_weight), corpus.device)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step(rate)

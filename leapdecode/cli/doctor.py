@@ -57,9 +57,10 @@ def _facts(llm: Any) -> dict[str, Any]:
     import transformers
 
     from leapdecode import __version__
+    from leapdecode.model.cost import device_name
 
     place = llm.runner.device
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else platform.processor() or platform.machine()
+    name = device_name(place)
     versions = {
         "leapdecode": __version__,
         "torch": torch.__version__,

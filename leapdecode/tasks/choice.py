@@ -16,11 +16,14 @@ from leapdecode.tasks.choice_tables import TABLES
 LABELS = {"multiple": ["a", "b", "c", "d"], "yes_no": ["yes", "no"]}
 FAMILIES = [*CHAINS, *TABLES]
 LEADS = ["Therefore ", "Thus ", "This means that ", "Hence ", "It follows that ", ""]
-SAYS = ["The question says {x}, which is {verdict}.", "{x} is what the question says: {verdict}."]
 
 
 class Choice(Task):
-    """Short reasoning from stated facts, ending in "So the answer is (b)." or "So the answer is yes."."""
+    """Short reasoning from stated facts, ending in "So the answer is the park." or "So the answer is yes.".
+
+    References name the option itself, not its letter: a small model copies, and a letter stands before what it would
+    look for. The scorer takes either.
+    """
 
     name: ClassVar[str] = "choice"
     summary: ClassVar[str] = "stated facts, a short rationale, a lettered option or yes/no"
@@ -34,25 +37,29 @@ class Choice(Task):
             puzzle = family(draw)
             if draw.reserved == (split == "held_out"):
                 break
-        shown, asked, steps = label, puzzle.question, [*puzzle.steps, conclusion(draw, puzzle)]
+        shown, asked, texts = label, puzzle.question, dict[str, str]()
+        steps = [*puzzle.steps, conclusion(draw, puzzle)]
         if kind == "multiple":
             texts = options(draw, puzzle, label)
-            shown, asked = f"({label})", f"{asked} Choose {', '.join(f'{text} ({at})' for at, text in texts.items())}."
-            steps.append(f"That is {texts[label]} ({label}).")
+            shown, asked = puzzle.answer, " ".join([asked, *(f"({letter}) {text}" for letter, text in texts.items())])
         else:
-            verdict = "right" if draw.truth else "wrong"
-            steps.append(capital(draw.some(SAYS).format(x=draw.candidate, verdict=verdict)))
+            steps.append(f"The question says {draw.candidate}, the facts say {puzzle.answer}.")
         skeleton = f"{family.__name__}/{kind}/{'.'.join(map(str, draw.marks))}"
         return Example(
             kind,
             f"Question: {' '.join(puzzle.facts)} {asked}\nAnswer:",
             f" {' '.join(steps)} So the answer is {shown}.\n",
-            {"answer": label, "labels": LABELS[kind], "skeleton": skeleton},
+            {"answer": label, "labels": LABELS[kind], "options": texts, "skeleton": skeleton},
         )
 
     def score(self, example: Example, text: str) -> float:
-        """1 where the last sentence of the rationale names the right label, else 0."""
-        return float(final_choice(text, example.facts["labels"]) == example.facts["answer"])
+        """1 where the answer behind the trigger is the right label or the right option's text, else 0."""
+        right = example.facts["answer"]
+        if final_choice(text, example.facts["labels"]) == right:
+            return 1.0
+        options = example.facts["options"]
+        said = final_choice(text, list(options.values()))
+        return float(said is not None and said == options[right].lower())
 
 
 def options(draw: Draw, puzzle: Puzzle, label: str) -> dict[str, str]:
