@@ -43,7 +43,8 @@ class Choice(Task):
             texts = options(draw, puzzle, label)
             shown, asked = puzzle.answer, " ".join([asked, *(f"({letter}) {text}" for letter, text in texts.items())])
         else:
-            steps.append(f"The question says {draw.candidate}, the facts say {puzzle.answer}.")
+            said = f"{draw.candidate} {'indeed' if draw.truth else 'instead'}"
+            steps.append(f"The facts say {puzzle.answer} indeed. The question says {said}.")
         skeleton = f"{family.__name__}/{kind}/{'.'.join(map(str, draw.marks))}"
         return Example(
             kind,
