@@ -15,6 +15,7 @@ import transformers
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.measure.loops import LOOPING, repeated_share
+from leapdecode.measure.machine import revision
 from leapdecode.tasks.registry import find
 
 VARIANTS = [
@@ -24,6 +25,9 @@ VARIANTS = [
     ("lookahead", {"shift": False}),
     ("lookahead", {"pool_from_prompt": False}),
     ("lookahead", {"window": 15, "guesses": 15}),
+    ("draft_model", {"gamma": 5, "confidence": 0.0}),
+    ("multi_candidate", {}),
+    ("ouroboros", {}),
 ]
 
 
@@ -35,13 +39,14 @@ def measure(llm: LLM, prompts: list[str], sampling: SamplingParams) -> dict[str,
     for method, options in VARIANTS:
         found = llm.generate([prompts[number] for number in kept], method=method, sampling=sampling, **options)
         forwards = sum(result.stats.target_forwards - result.stats.prefill_forwards for result in found)
+        prompted = sum(len(result.prompt_token_ids) - 1 for result in found)  # plain decoding has one row a forward
         same = sum(a.token_ids == plain[number].token_ids for a, number in zip(found, kept, strict=True))
         rows.append(
             {
                 "method": method,
                 "options": options,
-                "tokens_per_forward": sum(result.stats.tokens for result in found) / forwards,
-                "rows_per_forward": sum(result.stats.target_rows for result in found) / forwards,
+                "tokens_per_forward": sum(result.stats.tokens for result in found) / max(forwards, 1),
+                "rows_per_forward": (sum(result.stats.target_rows for result in found) - prompted) / max(forwards, 1),
                 "identical": same,
             }
         )
@@ -56,10 +61,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     llm, sampling = LLM("demo", device="cpu"), SamplingParams(max_tokens=arguments.max_tokens)
-    problems = find("math").prompts(arguments.prompts)
+    problems, size = find("math").prompts(arguments.prompts), sum(p.numel() for p in llm.model.parameters())
     report = {
-        "model": "demo (3.3M parameters, float32): its own text on generated word problems and held-out source",
+        "model": f"demo ({size / 1e6:.1f}M parameters, float32): its own text on word problems and held-out source",
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+        "revision": revision(),
         "argv": sys.argv[1:],
         "word_problems": measure(llm, problems, sampling),
         "source": measure(llm, find("code").prompts(arguments.prompts, "source"), sampling),

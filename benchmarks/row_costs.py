@@ -45,7 +45,7 @@ def bandwidth(device: torch.device) -> float:
 
 
 def random_model(shape: Shape, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
-    """A Llama of the shape; all its weights are one small random tensor's values, made fast."""
+    """A Llama of the shape with random weights."""
     config = LlamaConfig(
         hidden_size=shape.hidden, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
         num_key_value_heads=shape.kv_heads, head_dim=shape.head_dim, intermediate_size=shape.intermediate,
@@ -109,6 +109,7 @@ def main() -> None:
     unknown = [name for name in arguments.shapes if name not in SHAPES]
     if unknown:
         parser.error(f"unknown shape {unknown[0]!r}; choose from {', '.join(SHAPES)}")
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
     wanted = [(name, dtype) for name in arguments.shapes for dtype in arguments.dtypes.split(",")]
     console, found = Console(stderr=True), []
     with Progress(console=console, disable=not console.is_terminal) as progress:
@@ -116,8 +117,8 @@ def main() -> None:
         for name, dtype in wanted:
             found.append(measure(name, dtype, arguments.device, arguments.repeats, lambda: progress.advance(bar)))
     facts = machine(torch.device(arguments.device)) | {"revision": revision(), "argv": sys.argv[1:]}
-    arguments.output.with_suffix(".json").write_text(json.dumps(facts | {"models": found}, indent=1) + "\n")
-    arguments.output.with_suffix(".md").write_text(table(found, facts))
+    Path(f"{arguments.output}.json").write_text(json.dumps(facts | {"models": found}, indent=1) + "\n")
+    Path(f"{arguments.output}.md").write_text(table(found, facts))
 
 
 if __name__ == "__main__":

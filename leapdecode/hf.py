@@ -20,6 +20,7 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 from leapdecode.core import SamplingParams, Sequence, Stats
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.executors import Batched
+from leapdecode.llm.checks import fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import fresh, make
 from leapdecode.model.load import prepare
@@ -83,8 +84,8 @@ class Decoding:
             if tokenizer is None:
                 raise OptionError("stop_strings need the tokenizer; pass tokenizer=...")
             criteria.append(StopStringCriteria(tokenizer, stop_strings))
-        bound = Decoding(self.method, self.draft, streamer or self.streamer, self.fallback)
-        bound.runners = self.runners
+        bound = copy.copy(self)
+        bound.streamer = streamer or self.streamer
         try:
             return model.generate(inputs, stopping_criteria=criteria, custom_generate=bound, **arguments)
         finally:
@@ -105,10 +106,13 @@ class Decoding:
         _refuse(config, model_kwargs, model, self.streamer, len(input_ids))
         for processor in processors:
             refuse_stateful(processor)
-        models = {"target": self._runner(model)} | ({"draft": self._runner(self.draft)} if self.draft else {})
-        if self.draft and models["draft"].vocabulary != models["target"].vocabulary:
-            sizes = f"{models['draft'].vocabulary} and {models['target'].vocabulary} tokens"
+        models = {"target": self._runner(model, self.fallback)}
+        if self.draft is not None and self.method.needs_draft:
+            models["draft"] = self._runner(self.draft, None)  # a draft that cannot be rolled back is no draft
+        if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
             raise OptionError(f"draft and target have other vocabularies ({sizes}); choose a draft with the target's")
+        if self.method.pool is not None:
+            self.method.pool.bind(fingerprint(None, models["target"].vocabulary))
         seed = int(torch.randint(1 << 62, (1,))) if config.do_sample else 0
         mask = model_kwargs.get("attention_mask")
         rows = [
@@ -120,12 +124,12 @@ class Decoding:
         self.stats = [row.sequence.stats for row in rows]
         return _output(rows, input_ids, config)
 
-    def _runner(self, model: Any) -> Runner | PlainRunner:
+    def _runner(self, model: Any, fallback: str | None) -> Runner | PlainRunner:
         weight = model.get_input_embeddings().weight
         known = self.runners.get(model)
         stale = isinstance(known, Runner) and (known.dtype, known.device) != (weight.dtype, weight.device)
         if known is None or stale:
-            known = self.runners[model] = prepare(model, self.fallback)
+            known = self.runners[model] = prepare(model, fallback)
         return known
 
     def _run(self, executor: Batched, method: Method, rows: list["_Row"], input_ids: Tensor) -> None:

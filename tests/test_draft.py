@@ -9,11 +9,12 @@ from leapdecode import LLM, Pool, SamplingParams
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.errors import OptionError, PoolError
 from leapdecode.executors import Batched
+from leapdecode.hf import decoding
 from leapdecode.measure.control import Unguessable
 from leapdecode.methods import make
 from leapdecode.methods.budget import RowBudget
 from leapdecode.methods.multi_candidate import read_widths
-from leapdecode.methods.ouroboros import leaves_below, rejected_phrases
+from leapdecode.methods.ouroboros import rejected_phrases
 from leapdecode.model.runner import Runner
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
@@ -145,19 +146,17 @@ def test_phrases_from_what_was_rejected():
 
 
 def test_suffixes_that_were_not_accepted_are_corrected():
-    on = runner("llama")
-    method = make("ouroboros", {})
+    method = make("ouroboros", {"phrase_length": 3})
     method.begin(Sequence([1, 2, 3], LONG))
     pool = method.branches.pool
     pool.entries.clear()
+    pool.add(5, (8, 4))
+    pool.add(5, (6, 7, 9))  # longer than what is verified
     tree, method.drafted = chain(5)
-    for phrase in ((6, 7), (8, 4)):
-        pool.add(5, phrase)
-        tree.add_chain(method.drafted[-1], phrase, "phrase")
-    assert leaves_below(tree, method.drafted[-1]) == [3, 5]
+    method.add_suffixes(tree, method.drafted[-1])
+    assert tree.tokens == [9, 5, 6, 7, 8, 4]
     method.correct_suffixes(tree, walk(tree, [5, 8, 1, 1, 4, 2]))  # accepts 5, 8, 4; corrects the other
     assert [value for value, _ in pool.get(5)] == [(8, 1), (8, 4)]
-    assert on.vocabulary  # the tiny model stays out of it
 
 
 def test_the_switches_of_the_ablation():
@@ -246,6 +245,72 @@ def test_a_bounded_pool_forgets_the_least_recently_used():
     assert pool.tokens == sum(1 + len(value) for values in pool.entries.values() for value in values)
 
 
-def test_a_draft_is_not_even_opened_by_methods_without_one(llm):
-    counts = copy.copy(llm.generate("def f(n):", sampling=SamplingParams(max_tokens=8)).stats)
-    assert counts.draft_forwards == counts.draft_rows == 0
+def test_a_draft_is_not_even_opened_by_methods_without_one(llm, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the draft was opened")
+
+    monkeypatch.setattr(llm.draft_runner, "open", refuse)
+    assert llm.generate("def f(n):", sampling=SamplingParams(max_tokens=8)).stats.draft_forwards == 0
+    with pytest.raises(AssertionError, match="opened"):
+        llm.generate("def f(n):", method="draft_model", sampling=SamplingParams(max_tokens=8))
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_nothing_is_drafted_that_could_not_be_accepted(method):
+    on = runner("llama")
+    assert run(on, on, method, SamplingParams(max_tokens=1)).stats.draft_forwards == 0
+    chained = run(on, on, "draft_model", SamplingParams(max_tokens=8), gamma=8, confidence=0.0)
+    assert chained.stats.draft_forwards == 7
+    varied = SamplingParams(max_tokens=40, temperature=1.0, seed=3)
+    text = run(on, on, "draft_model", varied).generated
+    place = next(place for place in range(2, 9) if text[place] not in text[:place])
+    made = Sequence(prompts()[4], varied, end_tokens=frozenset([text[place]]), max_length=256)
+    for _ in Batched({"target": on, "draft": on}, 1).run(
+        [(make("draft_model", {"gamma": 9, "confidence": 0.0}), made)]
+    ):
+        pass
+    assert made.generated == text[: place + 1]
+    assert made.stats.draft_forwards == place + 1
+
+
+@pytest.mark.parametrize("verification", ["seeded", "rejection"])
+def test_more_siblings_than_tokens(verification):
+    on, warm = runner("llama"), SamplingParams(max_tokens=6, temperature=1.0)
+    made = Sequence(prompts()[4], warm, max_length=256, verification=verification)
+    for _ in Batched({"target": on, "draft": draft_of(on)}, 1).run(
+        [(make("multi_candidate", {"k_config": "100x1"}), made)]
+    ):
+        pass
+    assert len(made.generated) == 6
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("verification", ["seeded", "rejection"])
+@pytest.mark.parametrize(
+    ("method", "options"), [("multi_candidate", {"k_config": "4x2"}), ("draft_model", {}), ("ouroboros", {})]
+)
+def test_a_limit_on_rows_holds_under_both_verifiers(llm, method, options, verification, limit):
+    warm = SamplingParams(max_tokens=24, temperature=1.0, top_k=3)
+    found = llm.generate(
+        "def f(n):", method=method, sampling=warm, verification=verification, row_budget=limit, **options
+    )
+    assert max(step.rows for step in found.steps[1:]) <= limit
+
+
+def test_embeddings_of_other_sizes_are_refused(llm):
+    other = copy.deepcopy(llm.draft)
+    other.resize_token_embeddings(2112)
+    with pytest.raises(OptionError, match="2048 and 2112"):
+        LLM(llm.model, llm.tokenizer, draft=other)
+
+
+def test_hf_keeps_the_history_it_was_asked_for(llm):
+    decode_, ids = (
+        decoding("ouroboros", draft=llm.draft, history=True),
+        llm.tokenizer("def add(a, b):", return_tensors="pt"),
+    )
+    counts = []
+    for _ in "ab":
+        decode_.generate(llm.model, **ids, max_new_tokens=40, do_sample=False)
+        counts.append(decode_.stats[0].draft_forwards)
+    assert counts[1] < counts[0]

@@ -43,7 +43,8 @@ def new_row(task, method, draw, options=None):
     sped = {"speedup": speed, "speedup_interval": [speed * 0.93, speed * 1.06] if speed != 1 else [1.0, 1.0]}
     return {
         "method": method, "options": options or {}, "task": task, "texts": 20, "tokens": 2560, "seconds": 31.4,
-        "tokens_per_second": 81.5 * speed, **sped, "decode_speedup": None if peer else speed * 1.05, "pairs": 20,
+        "tokens_per_second": 81.5 * speed, **sped, "decode_speedup": None if peer else speed * 1.05,
+        "pairs": 20, "units": 20,
         "target_forwards": int(2560 / gain) + 20, "prefill_forwards": 20, **hits,
         "target_rows": None if peer else 900 + int(2560 / gain * hits["rows_per_forward"]),
         "decode_rows": None if peer else int(2560 / gain * hits["rows_per_forward"]),
@@ -51,7 +52,7 @@ def new_row(task, method, draw, options=None):
         "accepted_lengths": {} if peer else lengths, "time_to_first_token": None if peer else 0.0213,
         "time_composition": {} if peer else parts, "peak_memory": 0 if peer else 612 << 20,
         "quality": None if "source" in task else 0.85, "identical": 19, "tie_explained": 1, "unexplained": 0,
-        "not_looping": {"units": 20, **sped, **hits},
+        "not_looping": {"generations": 20, **sped, **hits},
     }  # fmt: skip
 
 
@@ -68,8 +69,8 @@ def large(hostile=True):
     methods += [(f"lookahead:window={w}:ngram={n}", {"window": w, "ngram": n}) for w, n in VARIANTS]
     methods += [("hf-plain", {}), ("hf-prompt_lookup", {}), (HOSTILE if hostile else "jacobi", {})]
     rows = [new_row(t, m, draw, o) for t in [*TASKS[:-1], HOSTILE if hostile else TASKS[-1]] for m, o in methods]
-    rows[3]["not_looping"]["units"] = 17
-    rows[4]["not_looping"] = {"units": 0}
+    rows[3]["not_looping"]["generations"] = 17
+    rows[4]["not_looping"] = {"generations": 0}
     costs = [
         {"context": context, "rows": 2**power, "milliseconds": 9 + 0.2 * 2**power + context / 200, "ratio": 1.1**power}
         for context in (64, 512)

@@ -10,7 +10,8 @@ import pytest
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.measure import tune
-from leapdecode.measure.tune import Search, values_to_try
+from leapdecode.measure.bench import Record
+from leapdecode.measure.tune import Search, trial, values_to_try
 from leapdecode.measure.workloads import build
 from leapdecode.methods import find, make, names
 
@@ -48,10 +49,23 @@ def test_the_fastest_value_of_each_option_is_kept_for_the_next(llm, monkeypatch)
     assert all(trial.unexplained == 0 for trial in search.trials)
 
 
-def test_prompts_of_two_tasks_are_units_of_their_own(llm):
-    search = Search(llm, "jacobi", build("math,sql", llm, 2, 0, SHORT), SHORT)
-    assert sum(1 for _ in search.run()) == search.total == 4
-    assert all(trial.speedup_interval[0] <= trial.speedup <= trial.speedup_interval[1] for trial in search.trials)
+def test_prompts_of_two_tasks_are_units_of_their_own():
+    def records(contender, faster):
+        speeds = {("one", 0): 1.0, ("one", 1): 2.0, ("two", 0): 3.0, ("two", 1): 8.0}
+        return [
+            Record(task, contender, unit, 0, 1, 3, 10, 10 / (at if faster else 1.0))
+            for (task, unit), at in speeds.items()
+        ]
+
+    found = trial("window", 3, records("own", faster=True), records("autoregressive", faster=False))
+    assert found.speedup_interval == [1.0, 8.0]
+    assert found.speedup == 2.5
+
+
+def test_values_that_do_not_go_together_are_left_out(llm):
+    search = Search(llm, "prompt_lookup", build("sql", llm, 1, 0, SHORT), SHORT, {"min_match": 3, "num_tokens": 3})
+    list(search.run())
+    assert [one.value for one in search.trials] == [3, 5]  # of max_match; 2 is below min_match
 
 
 def command(*arguments):

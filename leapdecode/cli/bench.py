@@ -77,7 +77,7 @@ def bench(
 
       leapdecode bench --preset scaling --limit 10
 
-      leapdecode bench --tasks all --limit 50 --output results/all --resume
+      leapdecode bench --tasks all --limit 50 --output results/all    # interrupted? the same with --resume
     """
     named = find_preset(preset)
     methods, tasks, row_budget = methods or named.methods, tasks or named.tasks, row_budget or named.row_budget
@@ -161,6 +161,8 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
             if one is not None
         },
         "dtype": str(llm.model.dtype).removeprefix("torch."),
+        "attention": llm.model.config._attn_implementation,
+        "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
         **machine(llm.runner.device),
         "revision": revision(),
         "note": "; ".join(note for note in (note_of(llm.name), note_of(draft)) if note) or None,
@@ -175,6 +177,14 @@ def note_of(model: str | None) -> str | None:
     """What a folder of an inflated model says of itself: whose text, at whose cost."""
     path = Path(model or "") / "inflated.json"
     return str(jsonlib.loads(path.read_text())["note"]) if path.is_file() else None
+
+
+def weights_digest(model: Any) -> str:
+    """Of the first values of every weight, so that a run is not resumed with other weights of one name."""
+    found = hashlib.sha256()
+    for parameter in model.parameters():
+        found.update(parameter.detach().flatten()[:64].float().cpu().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def fingerprint(workloads: Any) -> str:

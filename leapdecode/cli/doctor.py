@@ -130,7 +130,8 @@ def _show(report: dict[str, Any]) -> None:
         console.print(Text(f"{name:<9} ", style="bold") + Text(value))
     if report["row_costs"]:
         console.print(_curve(report["row_costs"]))
-        cheap = max(cost["rows"] for cost in report["row_costs"] if cost["ratio"] <= CHEAP)
+        dear = [cost["rows"] for cost in report["row_costs"] if cost["ratio"] > CHEAP]
+        cheap = max(cost["rows"] for cost in report["row_costs"] if cost["rows"] < min(dear, default=1 << 30))
         console.print(Text(f"up to {cheap} rows cost at most {CHEAP}x one row here; guesses within that are cheap"))
 
 

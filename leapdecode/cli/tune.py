@@ -74,11 +74,15 @@ def tune(
 
     search = Search(llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds)
     _run(search)
-    command = _command(model, draft, method, search.best)
+    others = {"device": device, "dtype": dtype, "attn": attn, "temperature": temperature}
+    command = _command(model, draft, method, search.best, others, trust_remote_code)
     if json:
         print_json(_document(search, llm, command))
     else:
         _show(search, command)
+    if any(trial.unexplained for trial in search.trials):
+        typer.echo("error: texts of some values differ from plain decoding's without an explanation", err=True)
+        raise typer.Exit(1)
 
 
 def _run(search: Any) -> None:
@@ -95,7 +99,10 @@ def _run(search: Any) -> None:
             progress.update(bar, advance=1, description=f"tuning {trying}")
 
 
-def _command(model: str, draft: str | None, method: str, best: dict[str, Any]) -> str:
+def _command(
+    model: str, draft: str | None, method: str, best: dict[str, Any], others: dict[str, Any], trust: bool
+) -> str:
+    """What to type for one text with the options found, as they were measured."""
     words = [
         "leapdecode",
         "generate",
@@ -109,6 +116,9 @@ def _command(model: str, draft: str | None, method: str, best: dict[str, Any]) -
     for name, value in best.items():
         shown = str(value).lower() if isinstance(value, bool) else str(value)
         words += ["--row-budget", shown] if name == "row_budget" else ["-o", f"{name}={shown}"]
+    for name, value in others.items():
+        words += [f"--{name}", str(value)] if value not in ("auto", 0.0) else []
+    words += ["--trust-remote-code"] if trust else []
     return shlex.join(words)
 
 

@@ -53,6 +53,11 @@ class Sequence:
         return self.tokens[-1]
 
     @property
+    def drawn(self) -> bool:
+        """Whether the rejection verifier decides, so that drafts must be draws."""
+        return self.verification == "rejection" and not self.params.greedy
+
+    @property
     def generated(self) -> list[int]:
         return self.tokens[self.prompt_length :]
 

@@ -47,7 +47,9 @@ class Stats:
 
     @property
     def tokens_per_second(self) -> float:
-        return self.tokens / self.decode_seconds if self.decode_seconds else 0.0
+        """Behind the first forward that gave tokens, which `prefill_seconds` holds."""
+        later = self.tokens - sum(self.accepted_lengths[:1])
+        return later / self.decode_seconds if later and self.decode_seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         return {

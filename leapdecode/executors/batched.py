@@ -119,6 +119,7 @@ class Batched:
         chosen = [(task, request) for task, request in asked if request.model == name]
         vocabulary = self.models[name].vocabulary
         for task, request in chosen:
+            request.top = min(request.top, vocabulary)
             root = task.sequence.pending if name == "target" else request.tree.tokens[0]
             request.tree.validate(root, vocabulary)
         raws = lines[name].forward([request for _, request in chosen])
@@ -171,7 +172,7 @@ def chooser_for(sequence: Sequence, model: str) -> Chooser:
         kept = [one for one in params.logits_processors if not getattr(one, "target_only", False)]
         params = params if len(kept) == len(params.logits_processors) else replace(params, logits_processors=kept)
     kind = Chooser
-    if sequence.verification == "rejection" and not params.greedy:
+    if sequence.drawn:
         kind = RejectionChooser if model == "target" else DraftSampler
     return kind(params, sequence.stream, sequence.prompt_length)
 

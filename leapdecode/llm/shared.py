@@ -1,5 +1,6 @@
 """What outlives a call of `generate`: row budgets, which learn, and pools, where they were asked for."""
 
+import functools
 from typing import Any
 
 from leapdecode.llm.checks import AUTO, check_pool, fingerprint
@@ -17,6 +18,16 @@ class Shared:
         self.runner, self.draft_runner, self.tokenizer = runner, draft_runner, tokenizer
         self.budgets: dict[tuple[str, int | str, int], RowBudget] = {}
         self.pools: dict[str, NgramPool] = {}
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the tokenizer, for pools."""
+        return fingerprint(self.tokenizer, self.runner.vocabulary)
+
+    def forget(self) -> None:
+        """Start afresh: no row budget has learnt anything, no pool holds a phrase."""
+        self.budgets.clear()
+        self.pools.clear()
 
     def give(self, runs: list[Run], row_budget: int | str | None, batch: int, pool: NgramPool | None) -> None:
         """Hand the runs' method its row budget and its pool, if it has one; raises `OptionError`, `PoolError`."""
@@ -43,10 +54,12 @@ class Shared:
         return RowBudget(limit=int(row_budget))
 
     def _pool(self, run: Run, pool: NgramPool | None) -> NgramPool | None:
+        if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for
+            return None
         if pool is not None:
             check_pool(pool, run.method.name, run.method.takes_pool)
         elif getattr(run.method, "history", False):
             pool = self.pools.setdefault(repr(run.method), NgramPool())
         if pool is not None:
-            pool.bind(fingerprint(self.tokenizer, self.runner.vocabulary))
+            pool.bind(self.fingerprint)
         return pool

@@ -98,16 +98,23 @@ class Bench:
     def run(self, done: set[tuple[str, str, int, int]]) -> Iterator[list[Record]]:
         """Measure round by round, leaving out rounds of which `done` holds every record's key."""
         for work in self.workloads:
+            if all(key in done for key in self._keys(work)):
+                continue
             sampling, warm = work.sampling or self.sampling, set[int]()
-            for unit, numbers in enumerate(self._units(work)):
-                for turn in range(self.rounds):
-                    keys = {(work.name, one.label, unit, turn) for one in self.contenders}
-                    if keys <= done:
-                        continue
+            for turn in range(self.rounds):
+                for numbers in self._units(work):
                     if len(numbers) not in warm:  # a smaller last batch has a row-cost curve of its own
                         self._warm_up(work, numbers, sampling)
                         warm.add(len(numbers))
-                    yield self._round(work, unit, numbers, turn, sampling)
+                self.llm.shared.forget()  # budgets and pools learn within a round over a task's prompts, and not beyond
+                for unit, numbers in enumerate(self._units(work)):
+                    if not {(work.name, one.label, unit, turn) for one in self.contenders} <= done:
+                        yield self._round(work, unit, numbers, turn, sampling)
+
+    def _keys(self, work: Workload) -> Iterator[tuple[str, str, int, int]]:
+        for unit in range(len(self._units(work))):
+            for turn in range(self.rounds):
+                yield from ((work.name, one.label, unit, turn) for one in self.contenders)
 
     def _warm_up(self, work: Workload, numbers: range, sampling: SamplingParams) -> None:
         short = replace(sampling, max_tokens=min(WARM_TOKENS, sampling.max_tokens))

@@ -12,19 +12,21 @@ class Unguessable:
 
     Given to the target alone it makes every guess miss, so any method gains nothing and what it costs there is the
     price of hope. Tokens of the context are passed over because guesses are made of them, and in a small vocabulary one
-    in some hundred would hit by luck. Random-token prompts are no such control: models loop on them. All rows are
-    hashed at once, so that the control's own time is hardly more for many rows than for one.
+    in some hundred would hit by luck. Random-token prompts are no such control: models loop on them. The control's own
+    time is charged to whoever decodes; all rows are hashed at once to keep it small.
     """
 
     target_only = True  # a draft that knew the text would guess it
 
     def __call__(self, ids: Any, logits: Any) -> Any:
         """ids [nodes, length], logits [nodes, vocabulary]; all but the forced token become minus infinity."""
-        (rows, length), size = ids.shape, logits.shape[1]
+        length, size = ids.shape[1], logits.shape[1]
         powers = torch.full((length,), FACTOR, dtype=torch.int64, device=ids.device).cumprod(0)
         mixed = ((ids + 1) * powers).sum(1)  # wraps around, modulo 2^64
-        start = ((mixed ^ (mixed >> 29)) * FACTOR >> 33) % size
-        order = (torch.arange(size, device=ids.device) - start[:, None]) % size  # how far behind the hash an id lies
-        seen = torch.zeros(rows, size, dtype=torch.bool, device=ids.device).scatter_(1, ids, True)
-        token = (order + size * seen).argmin(1, keepdim=True)
-        return torch.full_like(logits, float("-inf")).scatter_(1, token, 0.0)
+        token = ((mixed ^ (mixed >> 29)) * FACTOR >> 33) % size
+        for _ in range(size):
+            seen = (ids == token[:, None]).any(1)
+            if not seen.any():
+                break
+            token = (token + seen.long()) % size
+        return torch.full_like(logits, float("-inf")).scatter_(1, token[:, None], 0.0)

@@ -1,5 +1,6 @@
 """What a measurement ran on: versions, device, revision of the code."""
 
+import hashlib
 import platform
 import subprocess
 from pathlib import Path
@@ -27,7 +28,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def revision() -> str | None:
-    """The commit of the source tree this package runs from, with "+" for uncommitted changes; None outside of one."""
+    """The commit of the source tree this package runs from, with "+" and a digest of what is not committed; or None."""
     folder = Path(leapdecode.__file__).parent
     try:
         git = ["git", "-C", str(folder)]
@@ -35,7 +36,9 @@ def revision() -> str | None:
         if known.returncode:
             return None
         commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10)
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=10)
+        status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, timeout=10).stdout
+        changes = subprocess.run([*git, "diff", "HEAD", "."], capture_output=True, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")
+    changed = f"+{hashlib.sha256(status + changes).hexdigest()[:6]}" if status or changes else ""
+    return commit.stdout.strip() + changed

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,9 +38,14 @@ class HuggingFace:
         ids = torch.tensor([prompt], device=self.llm.model.device)
         if sampling.seed is not None and not sampling.greedy:
             torch.manual_seed(sampling.seed)
-        with counted(self.llm.model) as target, counted(self.llm.draft) as draft, own_ends(self.llm.model):
+        running = [""]
+        with (
+            counted(self.llm.model, running, "target") as target,
+            counted(self.llm.draft, running, "draft") as draft,
+            own_ends(self.llm.model),
+        ):
             began = time.perf_counter()
-            config, extra = self._config(sampling), self._extra(sampling)
+            config, extra = self._config(sampling), self._extra(sampling, running)
             whole = self.llm.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **extra)
             seconds = time.perf_counter() - began
         said = whole[0, len(prompt) :].tolist()
@@ -54,13 +60,16 @@ class HuggingFace:
         text = self.llm.tokenizer.decode(said, skip_special_tokens=True) if self.llm.tokenizer else ""
         return Outcome(said, text, counts)
 
-    def _extra(self, sampling: SamplingParams) -> dict[str, Any]:
+    def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:
         modes: dict[str, dict[str, Any]] = {
             "plain": {},
             "prompt_lookup": {"prompt_lookup_num_tokens": GUESSES},
             "assisted": {"assistant_model": self.llm.draft},
         }
-        processors = list(sampling.logits_processors)
+        processors = [
+            partial(unless_drafting, one, running) if getattr(one, "target_only", False) else one
+            for one in sampling.logits_processors
+        ]
         return modes[self.mode] | ({"logits_processor": processors} if processors else {})
 
     def _config(self, sampling: SamplingParams) -> GenerationConfig:
@@ -78,13 +87,20 @@ class HuggingFace:
         )
 
 
+def unless_drafting(processor: Any, running: list[str], ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """A processor that is the target's alone; transformers gives a draft's logits to all processors too."""
+    changed: torch.Tensor = logits if running[0] == "draft" else processor(ids, logits)
+    return changed
+
+
 @contextmanager
-def counted(model: Any) -> Iterator[list[int]]:
-    """[forwards, rows] of a model while the block runs; zeros without a model."""
+def counted(model: Any, running: list[str], role: str) -> Iterator[list[int]]:
+    """[forwards, rows] of a model while the block runs, zeros without a model; `running[0]` tells who ran last."""
     counts = [0, 0]
 
     def count(module: Any, args: Any, kwargs: Any) -> None:
         ids = kwargs.get("input_ids", args[0] if args else None)
+        running[0] = role
         counts[0] += 1
         counts[1] += ids.numel() if ids is not None else 0
 

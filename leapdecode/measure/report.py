@@ -27,9 +27,10 @@ PARTS = (*TIMES, "other")
 SET_APART = ("note", "argv", "settings", "row_costs")  # of a run; they have their own places or none
 IN_SHORT = ("sizes", "dtype", "device", "sampling")  # of a run; what the page begins with
 HOW_TO_READ = (
-    "Speed-up: every prompt was decoded by all methods in turn; a speed-up is the median of the ratios of tokens per "
-    "second to plain decoding's in the same round, followed by its 95% interval. With up to five pairs the interval is "
-    "their range. An interval that holds 1 shows no difference.",
+    "Speed-up: every prompt was decoded by all methods in turn; a round's ratio is that of tokens per second to plain "
+    "decoding's in the same round. A prompt (or batch) counts with the median of its rounds; the speed-up is the "
+    "median over prompts, followed by its 95% interval. With up to five prompts the interval is their range. An "
+    "interval that holds 1 shows no difference.",
     "Tokens per forward: tokens gained per forward of the target that gave tokens; plain decoding has 1. Rows per "
     "forward: tokens that the target evaluated for it, the prompt left out. Forwards: of the target; of the draft "
     "where there is one. Quality: mean score of the task's own checker, from 0 to 1.",
@@ -150,7 +151,7 @@ def blocks(report: dict[str, Any], pictures: dict[str, Picture], with_plots: boo
 Column = tuple[str, Callable[[dict[str, Any]], str]]
 PER_TASK: tuple[Column, ...] = (
     ("texts", lambda row: str(row["texts"])),
-    ("pairs", lambda row: str(row["pairs"])),
+    ("pairs", lambda row: f"{row['pairs']} of {row['units']} prompts"),
     ("speed-up after the first token", lambda row: shown(row["decode_speedup"], "{:.2f}x")),
     ("time to first token", lambda row: seconds(row["time_to_first_token"])),
     ("peak memory", lambda row: memory(row["peak_memory"])),
@@ -159,7 +160,7 @@ PER_TASK: tuple[Column, ...] = (
     ("unexplained", lambda row: str(row["unexplained"])),
 )
 CALM: tuple[Column, ...] = (
-    ("generations", lambda row: f"{row['not_looping']['units']} of {row['pairs']}"),
+    ("generations", lambda row: f"{row['not_looping']['generations']} of {row['pairs']}"),
     ("speed-up", lambda row: speedup(row["not_looping"])),
     ("tokens/forward", lambda row: shown(row["not_looping"].get("tokens_per_forward"))),
 )
@@ -180,7 +181,7 @@ def task_blocks(task: str, rows: list[dict[str, Any]]) -> list[Block]:
         parts = [part for part in PARTS if any(row["time_composition"].get(part) for row in timed)]
         columns = [(part, lambda row, part=part: shown(row["time_composition"].get(part), "{:.1%}")) for part in parts]
         found.append(table("Where the time went", timed, columns))
-    if any(row["not_looping"]["units"] < row["pairs"] for row in rows):
+    if any(row["not_looping"]["generations"] < row["pairs"] for row in rows):
         apart = f"Without looping texts (over {LOOPING:.0%} repeated 4-grams), on which any method gains"
         return [*found, table(apart, rows, CALM)]
     return [*found, Words(f"No text looped: none has over {LOOPING:.0%} repeated 4-grams.")]

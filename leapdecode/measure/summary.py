@@ -52,7 +52,7 @@ def row(contender: Contender, task: str, own: list[Record], plain: list[Record])
         "identical": sum(record.verdicts[0] for record in own),
         "tie_explained": sum(record.verdicts[1] for record in own),
         "unexplained": sum(record.verdicts[2] for record in own),
-        "not_looping": {"units": len(calm), **(speed(calm, plain) | hits(calm) if calm else {})},
+        "not_looping": {"generations": len(calm), **(speed(calm, plain) | hits(calm) if calm else {})},
     }
 
 
@@ -75,8 +75,13 @@ def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
     pairs = [(record, base[record.unit, record.round]) for record in own if (record.unit, record.round) in base]
     ratios: dict[int, list[float]] = {}
     for record, other in pairs:
-        ratios.setdefault(record.unit, []).append(rate(record) / rate(other))
-    late = [rate(r, later=True) / rate(p, later=True) for r, p in pairs if r.first_token and p.first_token]
+        own_rate, other_rate = rate(record.tokens, record.seconds), rate(other.tokens, other.seconds)
+        ratios.setdefault(record.unit, []).append(own_rate / other_rate)
+    late: dict[int, list[float]] = {}
+    for record, other in pairs:
+        mine, theirs = later(record), later(other)
+        if mine and theirs:
+            late.setdefault(record.unit, []).append(rate(*mine) / rate(*theirs))
     units = [statistics.median(found) for found in ratios.values()]
     median, low, high = median_interval(units if len(units) > 1 else next(iter(ratios.values())))
     seconds, tokens = sum(record.seconds for record in own), sum(record.tokens for record in own)
@@ -86,16 +91,20 @@ def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
         "tokens_per_second": tokens / seconds,
         "speedup": median,
         "speedup_interval": [low, high],
-        "decode_speedup": statistics.median(late) if late else None,
+        "decode_speedup": statistics.median(map(statistics.median, late.values())) if late else None,
         "pairs": len(pairs),
+        "units": len(units),
     }
 
 
-def rate(record: Record, later: bool = False) -> float:
-    """Tokens per second; `later` leaves out the time to the first token and the tokens that came with it."""
-    tokens, seconds = record.tokens, record.seconds
-    if later:
-        tokens, seconds = tokens - record.first_tokens, seconds - (record.first_token or 0.0)
+def later(record: Record) -> tuple[int, float] | None:
+    """(tokens, seconds) behind the first forward that gave tokens; None where there are none or it is not known."""
+    tokens = record.tokens - record.first_tokens
+    return (tokens, record.seconds - record.first_token) if record.first_token and tokens > 0 else None
+
+
+def rate(tokens: int, seconds: float) -> float:
+    """Tokens per second."""
     return max(tokens, 1) / max(seconds, 1e-9)
 
 

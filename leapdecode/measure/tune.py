@@ -51,10 +51,12 @@ class Search:
         return len(self.values) * self.rounds * sum(len(work.prompts) for work in self.workloads)
 
     def run(self) -> Iterator[None]:
-        """Option by option; the value with the greatest median speed-up stays."""
+        """Option by option; the value with the greatest median speed-up stays, of those with no unexplained text."""
         for name, values in self.values.items():
             tried: list[tuple[Any, Contender]] = [
-                (value, Ours(self.llm, self.method, self.best | {name: value})) for value in values
+                (value, Ours(self.llm, self.method, self.best | {name: value}))
+                for value in values
+                if possible(self.method, self.best | {name: value})
             ]
             contenders = [Ours(self.llm, BASELINE), *(contender for _, contender in tried)]
             records: list[Record] = []
@@ -67,7 +69,16 @@ class Search:
                 for value, contender in tried
             ]
             self.trials += new
-            self.best[name] = max(new, key=lambda one: one.speedup).value
+            self.best[name] = max(new, key=lambda one: (not one.unexplained, one.speedup)).value
+
+
+def possible(method: str, options: dict[str, Any]) -> bool:
+    """Whether the options go together."""
+    try:
+        make(method, {key: value for key, value in options.items() if key != "row_budget"})
+    except OptionError:
+        return False
+    return True
 
 
 def values_to_try(method: str, given: dict[str, Any]) -> dict[str, list[Any]]:

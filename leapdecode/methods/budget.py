@@ -175,13 +175,14 @@ class RowBudget:
         room = len(order) if self.limit is None else max(self.limit - always, 0)
         count = min(room, len(order))
         if self.cost is not None:
-            count = self._best(count, [chances[node] for node in order], always, context)
+            certain = 1.0 + sum(chances[node] for node in kept)
+            count = self._best(count, [chances[node] for node in order], always, context, certain)
         tree.skipped = frozenset(order[count:])
 
-    def _best(self, most: int, chances: list[float], always: int, context: int) -> int:
+    def _best(self, most: int, chances: list[float], always: int, context: int, certain: float) -> int:
         """How many of the likeliest nodes give most expected tokens per time."""
         assert self.cost is not None
-        expected, best, best_count = 1.0, 1.0 / self.cost(always, context), 0
+        expected, best, best_count = certain, certain / self.cost(always, context), 0
         for count in range(1, most + 1):
             expected += chances[count - 1]
             speed = expected / self.cost(always + count, context)
@@ -201,14 +202,21 @@ class RowBudget:
             self.window.judge(gained, tokens, rows, context, self.cost)
 
     def worth_drafting(
-        self, tree: TokenTree, level: list[int], context: int, width: int = 1, last: "DraftForwards | None" = None
+        self,
+        tree: TokenTree,
+        level: list[int],
+        context: int,
+        width: int = 1,
+        last: "DraftForwards | None" = None,
+        drawn: bool = False,
     ) -> bool:
         """Whether a draft forward for `width` children of each of `level` gains more tokens per time than it costs.
 
-        Goes by how often drafts of that depth hit, which is known before they are drawn, and by `last`: what the draft
-        forwards of this step were like, where they are not one level of the tree each.
+        What is `drawn` for the rejection verifier cannot be cut later. Goes by how often drafts of that depth hit,
+        known before they are drawn, and by `last`: what the draft forwards of this step were like, where they are not
+        one level of the tree each.
         """
-        full = len(tree) + (len(level) * width if tree.proposals else 1)
+        full = len(tree) + (len(level) * width if drawn else 1)
         if self.limit is not None and full > self.limit:
             return False
         if self.cost is None or self.draft is None or self.draft.cost is None:
@@ -219,7 +227,8 @@ class RowBudget:
         gain *= last.tokens
         more = self.draft.cost(last.rows, context)
         spent = self.cost(len(tree), context) + last.count * more
-        more += self.cost(len(tree) + len(level), context) - self.cost(len(tree), context)
+        rows = full if drawn else len(tree) + len(level)
+        more += self.cost(rows, context) - self.cost(len(tree), context)
         return gain * spent > sum(chances) * more
 
     def chances(self, tree: TokenTree) -> list[float]:

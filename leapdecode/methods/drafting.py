@@ -23,9 +23,11 @@ def grow(
     another level no longer pays. Both go by what is known before the next tokens are drawn, so the law of the rejection
     verifier holds.
     """
-    level, done = [0], 0
+    level, done, drawn = [0], 0, sequence.drawn
     for width in widths:
-        if budget is not None and not budget.worth_drafting(tree, level, len(sequence.tokens), width):
+        if tree.depths[level[0]] + 1 >= sequence.remaining:  # the target's own token will be the last
+            return
+        if budget is not None and not budget.worth_drafting(tree, level, len(sequence.tokens), width, drawn=drawn):
             return
         scores = yield Forward("draft", sequence, tree, width, replacement)
         assert scores is not None, "an executor answers every Forward with Scores"
@@ -37,20 +39,24 @@ def grow(
         if scores.drawn_from is not None:
             wanted = [propose(tree, node, tokens, scores.drawn_from[row], replacement)
                       for node, tokens, row in zip(level, wanted, rows, strict=True)]  # fmt: skip
-        chances = probabilities(scores.logits, rows, wanted)
+        needed = confidence > 0 or budget is not None
+        chances = probabilities(scores.logits, rows, wanted) if needed else [[1.0] * len(row) for row in wanted]
         level = [
             node
             for parent, tokens, likely in zip(level, wanted, chances, strict=True)
             for node in _children(tree, parent, tokens, likely, confidence)
+            if tree.tokens[node] not in sequence.end_tokens
         ]
+        level = list(dict.fromkeys(level))  # a token drawn twice is one node
         if not level:
             return
 
 
 def propose(tree: TokenTree, parent: int, tokens: list[int], drawn_from: Any, replacement: bool = False) -> list[int]:
     """Note how `tokens` were drawn; returns them without those of no probability (fewer had any)."""
+    drawn_from = drawn_from.cpu()
     likely = [token for token in tokens if drawn_from[token] > 0]
-    tree.proposals[parent] = (likely, drawn_from.cpu(), replacement)
+    tree.proposals[parent] = (likely, drawn_from, replacement)
     return likely
 
 
@@ -65,8 +71,9 @@ def _children(tree: TokenTree, parent: int, tokens: list[int], likely: list[floa
 def probabilities(logits: Any, rows: list[int], tokens: list[list[int]]) -> list[list[float]]:
     """The draft's probability of each row's `tokens`, from raw logits [nodes, vocabulary]."""
     chosen = logits[rows].float()
-    chances = (chosen - chosen.logsumexp(-1, keepdim=True)).exp()
     places = [(number, token) for number, row in enumerate(tokens) for token in row]
+    if not places:
+        return [[] for _ in tokens]
     index = chosen.new_tensor(places).long()
-    flat = iter(chances[index[:, 0], index[:, 1]].tolist()) if places else iter(())
+    flat = iter((chosen[index[:, 0], index[:, 1]] - chosen.logsumexp(-1)[index[:, 0]]).exp().tolist())
     return [[next(flat) for _ in row] for row in tokens]

@@ -4,13 +4,14 @@ Yang et al. 2024 (MCSD); SEED, section 3, drafts with the same trees.
 """
 
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 
 from leapdecode.core import Sequence, TokenTree
+from leapdecode.core.tree import MAX_NODES
 from leapdecode.errors import OptionError
 from leapdecode.methods.base import Asking, Method, option
 from leapdecode.methods.drafting import grow
-
-MOST_LEAVES = 1024
 
 
 @dataclass
@@ -45,11 +46,10 @@ def read_widths(text: str) -> list[int]:
     """ "2x2x1", "2,2,1" and "(2, 2, 1)" as [2, 2, 1]; raises `OptionError`."""
     where = f"multi_candidate: option k_config={text!r}"
     parts = str(text).strip("()[] ").replace(",", "x").split("x")
-    if not all(part.strip().isdigit() and int(part) for part in parts):
+    if not all(part.strip().isdecimal() and int(part) for part in parts):
         raise OptionError(f"{where} must be whole numbers of at least 1 like 2x2x1")
-    widths, leaves = [int(part) for part in parts], 1
-    for width in widths:
-        leaves *= width
-    if leaves > MOST_LEAVES:
-        raise OptionError(f"{where} makes a tree of {leaves} leaves; at most {MOST_LEAVES} are drafted")
+    widths = [int(part) for part in parts]
+    nodes = 1 + sum(accumulate(widths, mul))
+    if nodes > MAX_NODES:
+        raise OptionError(f"{where} makes a tree of {nodes} nodes; at most {MAX_NODES} are evaluated in one forward")
     return widths

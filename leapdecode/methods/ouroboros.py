@@ -6,6 +6,7 @@ token are verified too; what the target says of rejected drafts and suffixes ent
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
@@ -45,6 +46,7 @@ class Ouroboros(Method):
     seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
 
     drafted: list[int] = field(default_factory=list, init=False, repr=False)  # nodes of the draft, the root first
+    offered: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)  # suffixes by last node
     forwards: DraftForwards = field(default_factory=DraftForwards, init=False, repr=False)
 
     def begin(self, sequence: Sequence) -> None:
@@ -62,20 +64,30 @@ class Ouroboros(Method):
         tree = TokenTree(sequence.pending)
         self.drafted = [0]
         yield from self.draft(sequence, tree)
+        self.offered = {}
         if self.lengthen:
-            last = self.drafted[-1]
-            for number, (phrase, grade) in enumerate(self.branches.pool.get(tree.tokens[last])):
-                if number == self.suffixes:
-                    break
-                tree.add_chain(last, phrase[: self.phrase_length - 1], "phrase", grade)
+            self.add_suffixes(tree, self.drafted[-1])
         return tree
+
+    def add_suffixes(self, tree: TokenTree, last: int) -> None:
+        """Branches below the last draft token: the newest phrases that start with it (section 3.2)."""
+        pool, key = self.branches.pool, tree.tokens[last]
+        found = list(islice(pool.get(key), self.suffixes))
+        for phrase, grade in found:
+            nodes = tree.add_chain(last, phrase[: self.phrase_length - 1], "phrase", grade)
+            self.offered[nodes[-1]] = phrase
+        for phrase, _ in reversed(found):
+            pool.touch(key, phrase)
 
     def draft(self, sequence: Sequence, tree: TokenTree) -> Generator[Request, Scores | None, None]:
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
         budget, context = self.budget, len(sequence.tokens)
         self.forwards.count = 0
-        while len(self.drafted) <= self.gamma:
-            if budget is not None and not budget.worth_drafting(tree, self.drafted[-1:], context, last=self.forwards):
+        while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
+            wide = self.phrase_length if sequence.drawn else 1  # most that one draft forward may add
+            if budget is not None and not budget.worth_drafting(
+                tree, self.drafted[-1:], context, wide, self.forwards, sequence.drawn
+            ):
                 return
             own = self.own_tree(tree.tokens[self.drafted[-1]], context + len(self.drafted) - 1)
             scores = yield Forward("draft", sequence, own)
@@ -91,7 +103,7 @@ class Ouroboros(Method):
                 budget.draft.learn(own, verdict)
                 gained = self.branches.gained(own, verdict.path)
                 budget.draft.judge_window(gained, len(verdict.tokens), len(own) - len(own.skipped), context)
-            if min(chances) < self.confidence:
+            if min(chances) < self.confidence or not sequence.end_tokens.isdisjoint(verdict.tokens):
                 return
 
     def count(self, rows: int, tokens: int) -> None:
@@ -138,7 +150,7 @@ class Ouroboros(Method):
         """A suffix that was not accepted is replaced by what the target chose at its nodes (section 3.3)."""
         last, accepted, pool = self.drafted[-1], set(verdict.path), self.branches.pool
         key = tree.tokens[last]
-        for leaf in leaves_below(tree, last):
+        for leaf in self.offered:
             path, node = [leaf], tree.parents[leaf]
             while node != last:
                 path.append(node)
@@ -147,15 +159,8 @@ class Ouroboros(Method):
             said = [verdict.choices[node] for node in path[:0:-1]]
             if leaf in accepted or min(said) < 0:
                 continue
-            phrase = tuple(tree.path_tokens(leaf)[-len(said) :])
-            pool.remove(key, phrase)
+            pool.remove(key, self.offered[leaf])
             pool.add(key, tuple(said))
-
-
-def leaves_below(tree: TokenTree, root: int) -> list[int]:
-    """Nodes without children that descend from `root`."""
-    parents = set(tree.parents)
-    return [node for node in range(root + 1, len(tree)) if node not in parents and tree.ancestors[node] >> root & 1]
 
 
 def rejected_phrases(tree: TokenTree, drafted: list[int], verdict: Verdict, length: int) -> list[tuple[int, ...]]:

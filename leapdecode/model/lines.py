@@ -113,6 +113,7 @@ class SlotLines:
         start, base = len(line.tokens), max(len(line.tokens), len(text) - 1)
         deepest = self._deepest(request.sequence, base)
         if deepest < 0:  # a draft whose context is full evaluates nothing more
+            line.tree = None
             return RowPlan(line.row, start, start, [], [], tree.tokens, tree.ancestors, tree.depths)
         nodes = [n for n in range(line.evaluated, len(tree)) if tree.depths[n] <= deepest and n not in tree.skipped]
         return RowPlan(line.row, start, base, text[start:base], nodes, tree.tokens, tree.ancestors, tree.depths)

@@ -66,6 +66,14 @@ class NgramPool:
         for start in range(len(tokens) - size + 1):
             self.add(tokens[start], tuple(tokens[start + 1 : start + size]))
 
+    def touch(self, key: int, value: tuple[int, ...]) -> None:
+        """Note that an n-gram was of use, if it is still there."""
+        values = self.entries.get(key, OrderedDict())
+        if value in values:
+            values.move_to_end(value)
+            if self.most_tokens is not None:
+                self.uses.move_to_end((key, value))
+
     def get(self, key: int) -> Iterator[tuple[tuple[int, ...], int]]:
         """(continuation, grade) pairs of `key`, newest first."""
         return reversed(self.entries.get(key, OrderedDict()).items())

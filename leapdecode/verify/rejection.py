@@ -19,7 +19,17 @@ Coin = Callable[[float], bool]  # heads with this probability
 Draw = Callable[[Tensor], int]  # an index, with probabilities proportional to these weights [V]
 
 
-def choose(tree: TokenTree, nodes: list[int], p_NV: Tensor, coin: Coin, draw: Draw) -> dict[int, int]:
+class Rows:
+    """Distributions from processed scores, made where they are asked for: the path visits few of the nodes."""
+
+    def __init__(self, scores_NV: Tensor) -> None:
+        self.scores_NV = scores_NV
+
+    def __getitem__(self, row: int) -> Tensor:
+        return torch.softmax(self.scores_NV[row].double(), -1).cpu()
+
+
+def choose(tree: TokenTree, nodes: list[int], p_NV: "Tensor | Rows", coin: Coin, draw: Draw) -> dict[int, int]:
     """The tokens to choose at the nodes of the accepted path; the walk over them accepts what this accepted.
 
     `p_NV` is the target's processed distribution at each of `nodes`. Candidates that were not evaluated do not count.
@@ -87,12 +97,13 @@ class RejectionChooser(Chooser):
     def __call__(
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
-        p_NV = self.distribution(logits_NV, context, tree, nodes).cpu()
-        best = p_NV.argmax(-1)
-        chosen = choose(tree, nodes, p_NV, lambda chance: self.random.random() < chance, self._draw)
+        scores_NV = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        best = scores_NV.argmax(-1)
+        chosen = choose(tree, nodes, Rows(scores_NV), lambda chance: self.random.random() < chance, self._draw)
         for number, node in enumerate(nodes):
-            best[number] = chosen.get(node, int(best[number]))
-        return best[:, None].to(logits_NV.device)
+            if node in chosen:
+                best[number] = chosen[node]
+        return best[:, None]
 
     def _draw(self, weights_V: Tensor) -> int:
         sums = weights_V.cumsum(-1)
