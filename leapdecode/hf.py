@@ -245,6 +245,3 @@ def _output(rows: list[_Row], input_ids: Tensor, config: GenerationConfig) -> An
     new = [row.sequence.generated + [pad] * (longest - len(row.sequence.generated)) for row in rows]
     sequences = torch.cat([input_ids, torch.tensor(new, device=input_ids.device)], 1)
     return GenerateDecoderOnlyOutput(sequences=sequences) if config.return_dict_in_generate else sequences
-
-
-__all__ = ["Decoding", "decoding"]
