@@ -9,17 +9,8 @@ from tiny import CONFIGS, new_model
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.budget import (
-    FIRST_REST,
-    HOPE,
-    TRIAL,
-    HitRates,
-    RowBudget,
-    WindowTrial,
-    coarse_to_fine,
-    kind_of,
-    places,
-)
+from leapdecode.methods.budget import HitRates, RowBudget, coarse_to_fine, kind_of, places
+from leapdecode.methods.trial import FIRST_REST, HOPE, TRIAL, WindowTrial
 from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, row_costs
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk

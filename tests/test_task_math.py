@@ -89,15 +89,14 @@ def test_values_judge_the_sum_they_were_shown(split: Split) -> None:
     rights = Counter()
     for example in MATH.examples(split, 400, "value"):
         (shown,) = EQUATION.findall(example.body)
-        explained = EQUATION.findall(example.completion)
-        value = int(example.completion.split(".")[0])
+        needed, found = EQUATION.findall(example.completion)
+        value = int(example.completion.split("the number is ")[1].rstrip(".\n"))
         right = example.facts["right"]
         rights[right] += 1
-        assert (is_true(shown) and explained == [shown]) or not right
+        assert is_true(needed)
+        assert found == shown
+        assert (needed == shown) == right
         assert value in (range(7, 11) if right else range(1, 5))
-        if not right and explained:
-            assert is_true(explained[0])
-            assert explained[0] != shown
     assert 0.4 < rights[True] / rights.total() < 0.6
 
 
@@ -161,8 +160,9 @@ def test_corrupted_answers_score_zero(split: Split) -> None:
         assert MATH.score(example, example.completion.replace("?", " again?")) == 0.0
         assert MATH.score(example, other.completion) == float(other.facts["accepted"] == example.facts["accepted"])
     for example in MATH.examples(split, 200, "value"):
-        value = int(example.completion.split(".")[0])
+        value = int(example.completion.split("the number is ")[1].rstrip(".\n"))
         assert MATH.score(example, f" {11 - value}.") == 0.0
+        assert MATH.score(example, example.completion.replace(f"is {value}.", f"is {11 - value}.")) == 0.0
 
 
 RATIONALE = Example("rationale", "", "", {"answer": 18})

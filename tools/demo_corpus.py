@@ -23,7 +23,7 @@ SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": 
 LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
 PROMPT = -1.0  # marks a prompt's tokens until their weight is known
 SCRAMBLED = 0.5  # share of a passage's end sentences
-EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a yes/no question: few tokens, and hard
+EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a question or a value: few tokens, and hard
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
 REBALANCED = 3800  # the step from which the last two shares hold, and "middle" batches: word problems were learnt by
 # then, copying over a distance was not, and a passage is about 256 tokens long
@@ -31,13 +31,13 @@ SHARES = {  # of the tokens of a short batch, and of a long one: headers and dem
     "math/rationale": (24, 12, 10, 6),
     "math/sub_question": (5, 1, 3, 1),
     "math/sub_answer": (4, 1, 3, 1),
-    "math/value": (6, 3, 5, 3),
+    "math/value": (6, 3, 14, 6),
     "blocksworld/action": (9, 20, 12, 22),
     "blocksworld/plan": (5, 9, 4, 7),
-    "blocksworld/value": (7, 16, 7, 14),
+    "blocksworld/value": (7, 16, 9, 16),
     "passage/passage": (7, 4, 20, 12),
-    "passage/value": (5, 3, 5, 3),
-    "choice/multiple": (8, 7, 24, 14),
+    "passage/value": (5, 3, 9, 4),
+    "choice/multiple": (8, 7, 18, 11),
     "choice/yes_no": (5, 4, 8, 5),
     "sql/query": (6, 3, 5, 3),
     "code/function": (8, 5, 6, 4),
@@ -61,8 +61,10 @@ def task_kinds() -> list[tuple[Task, str]]:
 def deciding(example: Example) -> list[tuple[int, int]]:
     """The parts of a completion that its score hangs on and that other tokens outnumber."""
     text = example.completion
-    if example.kind == "yes_no":
-        return [(text.rindex(". ", 0, text.rindex(" So the answer")) + 2, len(text))]
+    if example.kind == "yes_no" or " So the number" in text:
+        return [(text.rindex(". ", 0, text.rindex(" So the ")) + 2, len(text))]
+    if text.startswith((" good", " bad")):
+        return [(0, text.index("."))]
     if example.kind != "passage":
         return []
     starts = [text.index(sentence) for sentence in example.facts["ends"]]

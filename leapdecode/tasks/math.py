@@ -165,21 +165,8 @@ def value_prompt(question: str, sub_question: str, sub_answer: str) -> str:
     )
 
 
-RIGHT_REASONS = [
-    "{right} is right{whole}.",
-    "The sum {right} is right{whole}.",
-    "The step is needed and {right} is right{whole}.",
-    "{result} is right{whole}, because {right}.",
-]
-WRONG_REASONS = {
-    "result": [
-        "{sum} is {result}, not {wrong}.",
-        "The result is wrong: {right}.",
-        "It adds up wrong, because {right}.",
-    ],
-    "number": ["The numbers are wrong, it must be {right}.", "{used} is the wrong number: {right}."],
-    "operation": ["The sum is of the wrong kind, it must be {right}.", "It has to be {right} instead."],
-}
+NEEDED = ["It must be {right} indeed.", "The sum is {right} indeed.", "What we need is {right} indeed."]
+FOUND = ["The answer has {shown} {verdict}.", "The sub-answer says {shown} {verdict}."]
 WRONG_VALUES = {"result": (3, 4), "number": (2, 3), "operation": (1, 2)}
 
 
@@ -244,16 +231,14 @@ class Math(Task):
         is_right = rng.random() < 0.5
         how, shown = ("", right) if is_right else spoil(rng, right)
         value = rng.choice(((9, 10) if last else (7, 8)) if is_right else WRONG_VALUES[how])
-        reason = rng.choice(RIGHT_REASONS if is_right else WRONG_REASONS[how]).format(
-            right=right,
-            sum=str(right).partition(" =")[0],
-            result=right.result,
-            wrong=shown.result,
-            used=shown.right,
-            whole=" and answers the question" if last else "",
-        )
+        verdict = (
+            "indeed" if is_right else "instead"
+        )  # the same word behind equal sums: a small model finds it by copying
+        reason = f"{rng.choice(NEEDED)} {rng.choice(FOUND)}".format(right=right, shown=shown, verdict=verdict)
         body = value_prompt(problem.question, _ask(rng, problem, place), _answer(rng, problem, place, shown))
-        return Example("value", body, f" {value}. {reason}\n", {"right": is_right, "skeleton": problem.skeleton})
+        return Example(
+            "value", body, f" {reason} So the number is {value}.\n", {"right": is_right, "skeleton": problem.skeleton}
+        )
 
 
 def _opening(answer: str) -> str:

@@ -151,21 +151,10 @@ MIDDLES = (
     "Few people had {ao} then.",
 )
 
-STAYS = (
-    "{nth} stays with the {s}.",
-    "{nth} is about the {s} alone.",
-    "{nth} keeps to its {s}.",
-    "{nth}: the {s} all the way.",
-    "{nth} opens and ends with the {s}.",
-    "{nth} holds on to one {s}.",
-)
-DRIFTS = (
-    "{nth} leaves the {x} for the {s}.",
-    "{nth} starts with {ax} but ends with {as}.",
-    "{nth} goes from {x} to {s}.",
-    "{nth} forgets its {x} and brings in {as}.",
-    "{nth}: first the {x}, then the {s}.",
-    "{nth} loses the {x} to the {s}.",
+READS = (
+    "{nth} begins with the {x} indeed and ends with the {s} {verdict}.",
+    "{nth} opens on the {x} indeed and closes on the {s} {verdict}.",
+    "{nth}: first the {x} indeed, last the {s} {verdict}.",
 )
 NTH = ("The first", "The second", "The third", "The last")
 TOTALS = ("I count {k} of 4 as coherent.", "That leaves {k} of 4 paragraphs in order.", "So the count is {k} of 4.")
@@ -251,11 +240,10 @@ def paragraphs(rng: random.Random, final: list[End], subjects: list[str]) -> lis
 
 def analysis(rng: random.Random, final: list[End], subjects: list[str], score: int) -> str:
     """What a reader finds in each paragraph, how many are coherent, and the score in the last line."""
-    stays, drifts = rng.sample(STAYS, len(STAYS)), rng.sample(DRIFTS, len(DRIFTS))
-    found = []
+    found, pattern = [], rng.choice(READS)
     for nth, end, subject in zip(NTH, final, subjects, strict=True):
-        words = {"nth": nth, "s": end.subject, "as": article(end.subject), "x": subject, "ax": article(subject)}
-        found.append((stays if subject == end.subject else drifts).pop().format(**words))
+        verdict = "indeed" if subject == end.subject else "instead"
+        found.append(pattern.format(nth=nth, x=subject, s=end.subject, verdict=verdict))
     kept = sum(subject == end.subject for subject, end in zip(subjects, final, strict=True))
     found.append(rng.choice(TOTALS).format(k=kept))
     return f"{' '.join(found)}\nThus the coherency score is {score}."
