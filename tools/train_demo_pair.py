@@ -34,7 +34,7 @@ SHAPES = {
 }
 STEPS = {"target": 9000, "draft": 3000}
 PHASES = {  # from a step on: learning rate, weight of a prompt's tokens; lowered when the loss no longer fell
-    "target": [(0, 3e-3, 0.1), (1600, 1.5e-3, 0.5), (4800, 5e-4, 0.5)],
+    "target": [(0, 3e-3, 0.1), (1600, 1.5e-3, 0.5), (5000, 5e-4, 0.5)],
     "draft": [(0, 3e-3, 0.5), (1000, 1e-3, 0.5)],
 }
 FIRST_BATCH = {"target": 0, "draft": 4000}  # the draft sees only the target's later text

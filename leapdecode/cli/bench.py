@@ -16,6 +16,8 @@ from leapdecode.cli.common import (
     JsonOption,
     ModelOption,
     TrustOption,
+    check_drafts,
+    counting_progress,
     open_llm,
     parse_budget,
     parse_options,
@@ -135,9 +137,7 @@ def prepare(
     from leapdecode.measure.peers import peers as other_engines
     from leapdecode.measure.workloads import build
 
-    for name, _ in chosen:
-        if find(name).needs_draft and llm.draft is None:
-            raise OptionError(f"method {name!r} needs a draft model; pass --draft MODEL")
+    check_drafts(llm, [name for name, _ in chosen])
     if peers and batch_size > 1:
         raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
     contenders: list[Contender] = [Ours(llm, name, options) for name, options in chosen]
@@ -195,12 +195,8 @@ def fingerprint(workloads: Any) -> str:
 
 def measure(work: Any, store: Any) -> None:
     """Run what is missing, with a progress bar on stderr where that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console, done = Console(stderr=True), {record.key for record in store.read()}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    done = {record.key for record in store.read()}
+    with counting_progress() as progress:
         bar = progress.add_task("measuring", total=work.total, completed=len(done))
         try:
             for records in work.run(done):

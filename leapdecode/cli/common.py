@@ -3,12 +3,13 @@
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
 
 from leapdecode.errors import LeapdecodeError, OptionError, UnknownName, with_suggestions
+from leapdecode.methods import find
 
 ModelOption = Annotated[str, typer.Option("--model", "-m", help="embedded pair (demo), Hugging Face name or folder")]
 DraftOption = Annotated[str | None, typer.Option("--draft", help="draft model: name or folder with the same tokenizer")]
@@ -114,6 +115,23 @@ def open_llm(model: str, draft: str | None, device: str, dtype: str, attn: str, 
     if llm.runner.note:
         typer.echo(f"note: {llm.runner.note}", err=True)
     return llm
+
+
+def check_drafts(llm: Any, methods: Iterable[str]) -> None:
+    """Raise `OptionError` where a method needs a draft model and there is none."""
+    for name in methods:
+        if find(name).needs_draft and llm.draft is None:
+            raise OptionError(f"method {name!r} needs a draft model; pass --draft MODEL")
+
+
+def counting_progress() -> Any:
+    """A progress bar with counts and the time that is left, on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 class _Nothing:

@@ -13,6 +13,8 @@ from leapdecode.cli.common import (
     JsonOption,
     ModelOption,
     TrustOption,
+    check_drafts,
+    counting_progress,
     open_llm,
     parse_budget,
     parse_options,
@@ -20,8 +22,6 @@ from leapdecode.cli.common import (
     reports_errors,
 )
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.errors import OptionError
-from leapdecode.methods import find
 
 
 @reports_errors
@@ -68,8 +68,7 @@ def tune(
     values_to_try(method, options)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
-    if find(method).needs_draft and llm.draft is None:
-        raise OptionError(f"method {method!r} needs a draft model; pass --draft MODEL")
+    check_drafts(llm, [method])
     from leapdecode.measure.workloads import build
 
     search = Search(llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds)
@@ -86,12 +85,7 @@ def tune(
 
 
 def _run(search: Any) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with counting_progress() as progress:
         bar = progress.add_task("tuning", total=search.total)
         for _ in search.run():
             done = dict.fromkeys(trial.option for trial in search.trials)

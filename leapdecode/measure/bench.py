@@ -98,7 +98,8 @@ class Bench:
     def run(self, done: set[tuple[str, str, int, int]]) -> Iterator[list[Record]]:
         """Measure round by round, leaving out rounds of which `done` holds every record's key."""
         for work in self.workloads:
-            if all(key in done for key in self._keys(work)):
+            turns = [(unit, turn) for turn in range(self.rounds) for unit in range(len(self._units(work)))]
+            if all(self._keys(work, *turn) <= done for turn in turns):
                 continue
             sampling, warm = work.sampling or self.sampling, set[int]()
             for turn in range(self.rounds):
@@ -108,13 +109,11 @@ class Bench:
                         warm.add(len(numbers))
                 self.llm.shared.forget()  # budgets and pools learn within a round over a task's prompts, and not beyond
                 for unit, numbers in enumerate(self._units(work)):
-                    if not {(work.name, one.label, unit, turn) for one in self.contenders} <= done:
+                    if not self._keys(work, unit, turn) <= done:
                         yield self._round(work, unit, numbers, turn, sampling)
 
-    def _keys(self, work: Workload) -> Iterator[tuple[str, str, int, int]]:
-        for unit in range(len(self._units(work))):
-            for turn in range(self.rounds):
-                yield from ((work.name, one.label, unit, turn) for one in self.contenders)
+    def _keys(self, work: Workload, unit: int, turn: int) -> set[tuple[str, str, int, int]]:
+        return {(work.name, one.label, unit, turn) for one in self.contenders}
 
     def _warm_up(self, work: Workload, numbers: range, sampling: SamplingParams) -> None:
         short = replace(sampling, max_tokens=min(WARM_TOKENS, sampling.max_tokens))

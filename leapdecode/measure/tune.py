@@ -75,16 +75,21 @@ class Search:
 def possible(method: str, options: dict[str, Any]) -> bool:
     """Whether the options go together."""
     try:
-        make(method, {key: value for key, value in options.items() if key != "row_budget"})
+        make_with(method, options)
     except OptionError:
         return False
     return True
 
 
+def make_with(method: str, options: dict[str, Any]) -> None:
+    """Make the method to check its options; a row budget is `generate`'s, not the method's."""
+    make(method, {key: value for key, value in options.items() if key != "row_budget"})
+
+
 def values_to_try(method: str, given: dict[str, Any]) -> dict[str, list[Any]]:
     """Per option its default and the values that its method names; raises `OptionError` where there is none."""
     kind = find(method)
-    make(method, {key: value for key, value in given.items() if key != "row_budget"})
+    make_with(method, given)
     found = {
         one.name: list(dict.fromkeys([one.default, *one.metadata["search"]]))
         for one in kind.options()

@@ -3,6 +3,8 @@
 Used by whoever decodes with lookahead: the target (`methods/lookahead.py`) or a draft (`methods/ouroboros.py`).
 """
 
+from itertools import islice
+
 from leapdecode.core import TokenTree
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.window import HARVESTED, LookaheadWindow
@@ -32,11 +34,9 @@ class Branches:
             self.pool.add_text(tokens, self.size)
 
     def tree(self, root: int, source: str) -> TokenTree:
-        """The next tree: the pool's n-grams as chains of `source` below the root, then the window."""
+        """The next tree: the pool's newest n-grams as chains of `source` below the root; `place` adds the window."""
         tree = TokenTree(root)
-        for number, (continuation, grade) in enumerate(self.pool.get(root)):
-            if number == self.guesses:
-                break
+        for continuation, grade in islice(self.pool.get(root), self.guesses):
             tree.add_chain(0, continuation[: self.size - 1], source, grade)
         return tree
 

@@ -38,8 +38,7 @@ class LookaheadWindow:
         self.levels = [level[:width] + new for level, new in zip(self.levels, filled, strict=True)]
         self.stale = self.stale[:width] + [len(self.levels)] * more
         self.width = width
-        if width:
-            self.levels[0][0] = pending
+        self.restart(pending)
 
     def restart(self, pending: int) -> None:
         """Go on behind another text: the pending token is new, the guesses stay."""

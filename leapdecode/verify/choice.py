@@ -16,10 +16,9 @@ from leapdecode.verify.processors import Pipeline
 class Chooser:
     """Chooses for one sequence on one model; keeps token counts for the penalties, nothing that changes a text."""
 
-    replaced: bool = False  # whether several draws at a node may repeat, where they are drawn
-    drawn_from: Tensor | None = (
-        None  # [N, V] the distributions that the last tokens were drawn from, where that matters
-    )
+    # Of those who draw for the rejection verifier: may several draws at a node repeat; [N, V] what was drawn from.
+    replaced: bool = False
+    drawn_from: Tensor | None = None
 
     def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
         self.params, self.stream = params, stream
