@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -24,12 +24,14 @@ from leapdecode.measure.presets import PRESETS, find_preset
 from leapdecode.measure.store import Store
 from leapdecode.measure.summary import document, speed
 from leapdecode.measure.workloads import build, read_prompts
+from leapdecode.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=24)
 ROW = {
     "tokens", "seconds", "tokens_per_second", "speedup", "speedup_interval", "target_forwards", "prefill_forwards",
-    "target_rows", "draft_forwards", "draft_rows", "tokens_per_forward", "accepted_lengths", "time_to_first_token",
-    "time_composition", "peak_memory", "quality", "identical", "tie_explained", "unexplained", "method", "task",
+    "target_rows", "draft_forwards", "draft_rows", "matched_tokens", "tokens_per_forward", "accepted_lengths",
+    "time_to_first_token", "time_composition", "peak_memory", "quality", "identical", "tie_explained", "unexplained", "method",
+    "task",
 }  # fmt: skip
 RUN = {"model", "sizes", "dtype", "device", "versions", "revision", "argv", "seed"}
 
@@ -223,6 +225,25 @@ def test_workloads_from_files_and_names(llm, tmp_path):
     assert len(build("all", llm, 1, 0, SHORT)) == 7
 
 
+def test_tasks_are_mixed_some_prompts_in_a_row(llm):
+    code, math = (build(name, llm, 4, 0, SHORT)[0] for name in ("code", "math"))
+    (mixed,) = build("mix=2:code+math", llm, 4, 0, SHORT)
+    order = [(code, 0), (code, 1), (math, 0), (math, 1), (code, 2), (code, 3), (math, 2), (math, 3)]
+    assert mixed.prompts == [work.prompts[number] for work, number in order]
+    reference = find("math").examples("held_out", 4, None, 0)[1].completion
+    assert (mixed.score(3, reference), mixed.score(3, "So the answer is -1.")) == (1.0, 0.0)
+    (shuffled,) = build("mix=shuffle:code+math", llm, 4, 0, SHORT)
+    assert sorted(shuffled.prompts) == sorted(mixed.prompts)
+    assert shuffled.prompts != mixed.prompts
+
+
+def test_a_task_may_have_a_length_of_its_own(llm):
+    short, control = build("math:max_tokens=5,unguessable:max_tokens=7", llm, 2, 0, SHORT)
+    assert (short.name, short.sampling) == ("math:max_tokens=5", replace(SHORT, max_tokens=5))
+    assert (control.sampling.max_tokens, len(control.sampling.logits_processors)) == (7, 1)
+    assert control.sampling.ignore_eos
+
+
 def test_bad_workloads_are_named(llm, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"answer": 1}\n')
     (tmp_path / "empty").write_text("\n")
@@ -230,6 +251,11 @@ def test_bad_workloads_are_named(llm, tmp_path):
         ("maths", UnknownName),
         ("math/valeu", UnknownName),
         ("csv=x", OptionError),
+        ("mix=0:math", OptionError),
+        ("mix=2:", OptionError),
+        ("mix=often:math", OptionError),
+        ("math:max_tokens=0", OptionError),
+        ("math:max_tokens=few", OptionError),
         (",", OptionError),
     ):
         with pytest.raises(error):

@@ -40,7 +40,12 @@ def bench(
     methods: Annotated[
         str | None, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options, row_budget, verification")
     ] = None,
-    tasks: Annotated[str | None, typer.Option(help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; with :max_tokens=N"
+        ),
+    ] = None,
     preset: Annotated[
         str, typer.Option(help=f"methods and tasks where none are given: {', '.join(PRESETS)}")
     ] = "default",

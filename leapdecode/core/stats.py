@@ -21,6 +21,7 @@ class Stats:
     Rows are evaluated tokens, the prompt's included. `forward_seconds` is time inside the target, `draft_seconds`
     inside the draft, `propose_seconds` in the method (guessing, walking, learning), `verify_seconds` choosing tokens at
     the nodes, `commit_seconds` moving cache slots; the rest of `prefill_seconds` and `decode_seconds` is the engine's.
+    `matched_tokens` counts guesses that are what the target chose behind the guess before them, accepted or not.
     Seconds of work that served several sequences are split evenly among them.
     """
 
@@ -30,6 +31,7 @@ class Stats:
     target_rows: int = 0
     draft_forwards: int = 0
     draft_rows: int = 0
+    matched_tokens: int = 0
     accepted_lengths: list[int] = field(default_factory=list)
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0

@@ -74,6 +74,15 @@ class TokenTree:
         """The child of `parent` that carries `token`, if there is one."""
         return self.children.get((parent, token))
 
+    def matched(self, choices: list[int]) -> int:
+        """How many nodes carry what the target chose at their parent, accepted or not (Ouroboros's #Match, eq. 10).
+
+        `choices` holds the target's choice at every node, -1 at nodes that were not evaluated.
+        """
+        nodes = zip(self.parents, self.tokens, choices, strict=True)
+        next(nodes)  # the root has no parent
+        return sum(chosen >= 0 and choices[parent] == token for parent, token, chosen in nodes)
+
     def path_tokens(self, node: int) -> list[int]:
         """Tokens from below the root down to `node`; empty for the root."""
         found: list[int] = []

@@ -21,7 +21,7 @@ from leapdecode.measure.memory import PeakMemory
 
 BASELINE = "autoregressive"
 WARM_TOKENS = 16
-COUNTS = ("target_forwards", "prefill_forwards", "target_rows", "draft_forwards", "draft_rows")
+COUNTS = ("target_forwards", "prefill_forwards", "target_rows", "draft_forwards", "draft_rows", "matched_tokens")
 TIMES = ("forward", "draft", "propose", "verify", "commit")
 
 

@@ -60,6 +60,18 @@ PRESETS = {
     "ouroboros-suffixes": Preset(
         "phrases that lengthen the draft (Figure 6)", _ouroboros(*(f"suffixes={k}" for k in (0, 1, 2, 3, 5, 8))), "code"
     ),
+    "ouroboros-matches": Preset(
+        "drafted tokens that match beside those accepted (Table 1)", "draft_model:gamma=20:confidence=0.0", "all"
+    ),
+    "ouroboros-lengths": Preset(
+        "speed and quality by the limit of the text's length (Tables 14 and 15)", "draft_model,lookahead,ouroboros",
+        ",".join(f"math:max_tokens={length}" for length in (32, 64, 128, 256)),
+    ),
+    "ouroboros-locality": Preset(
+        "phrases kept from text to text, by how many texts of a task follow each other (Table 16, Figure 7)",
+        "ouroboros,ouroboros:history=true",
+        ",".join(f"mix={run}:code+math+passage+sql" for run in ("shuffle", 20, 10, 4, 1)),
+    ),
     "ouroboros-grid": Preset(
         "sensitivity to gamma, W and beta (Table 9)",
         _ouroboros(*(f"gamma={g}:window={w}:phrase_length={b}" for g in (4, 8, 12) for w in (0, 2, 4) for b in (4, 6))),

@@ -33,7 +33,8 @@ HOW_TO_READ = (
     "interval that holds 1 shows no difference.",
     "Tokens per forward: tokens gained per forward of the target that gave tokens; plain decoding has 1. Rows per "
     "forward: tokens that the target evaluated for it, the prompt left out. Forwards: of the target; of the draft "
-    "where there is one. Quality: mean score of the task's own checker, from 0 to 1.",
+    "where there is one. Matched per forward: guesses that are what the target chose behind the guess before them, "
+    "accepted or not. Quality: mean score of the task's own checker, from 0 to 1.",
     "Identical: texts with every token equal to plain decoding's. A text that differs is fed through single-row "
     "forwards: a tie is a text whose every choice is within floating-point noise of plain decoding's; any other is "
     "unexplained, and is a fault. Texts that were not compared have no count.",
@@ -153,6 +154,7 @@ PER_TASK: tuple[Column, ...] = (
     ("texts", lambda row: str(row["texts"])),
     ("pairs", lambda row: f"{row['pairs']} of {row['units']} prompts"),
     ("speed-up after the first token", lambda row: shown(row["decode_speedup"], "{:.2f}x")),
+    ("matched/forward", lambda row: shown(row.get("matched_per_forward"))),
     ("time to first token", lambda row: seconds(row["time_to_first_token"])),
     ("peak memory", lambda row: memory(row["peak_memory"])),
     ("identical", lambda row: str(row["identical"])),
@@ -175,7 +177,7 @@ def table(title: str, rows: list[dict[str, Any]], columns: Iterable[Column]) -> 
 
 def task_blocks(task: str, rows: list[dict[str, Any]]) -> list[Block]:
     """What there is to say about one task beyond the page's table."""
-    found: list[Block] = [Heading(task), table("Pairs, start, memory, and texts compared", rows, PER_TASK)]
+    found: list[Block] = [Heading(task), table("Pairs, guesses, start, memory, and texts compared", rows, PER_TASK)]
     timed = [row for row in rows if row["time_composition"]]
     if timed:
         parts = [part for part in PARTS if any(row["time_composition"].get(part) for row in timed)]

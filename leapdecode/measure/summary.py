@@ -116,7 +116,8 @@ def hits(own: list[Record]) -> dict[str, Any]:
     found["tokens_per_forward"] = sum(record.tokens for record in own) / forwards if forwards else None
     # Without the prompt but for its last token, the first root: plain decoding evaluates one row per forward.
     prompts = sum(record.prompt_tokens - record.texts for record in own)
-    rows = counted.get("target_rows")
+    rows, matched = counted.get("target_rows"), counted.get("matched_tokens")
+    found["matched_per_forward"] = None if matched is None or not forwards else matched / forwards
     found["decode_rows"] = None if rows is None else rows - prompts
     found["rows_per_forward"] = (rows - prompts) / forwards if forwards and rows is not None else None
     return found

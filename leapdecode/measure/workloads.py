@@ -1,8 +1,9 @@
 """What `--tasks` names: a task's held-out prompts, prompts from a file, or the negative control."""
 
 import json
+import random
+import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,19 +13,23 @@ from leapdecode.llm import LLM
 from leapdecode.llm.prompts import check_length, encode
 from leapdecode.measure.bench import Workload
 from leapdecode.measure.control import Unguessable
+from leapdecode.tasks.base import Example, Task
 from leapdecode.tasks.registry import find, names
 
 CONTROL = "unguessable"
 FIELDS = ("prompt", "question", "turns", "instruction", "text")  # of a line of JSON, the first that it has
 ALL = "all"
+MIX, SHUFFLED = "mix=", "shuffle"
+LENGTH = re.compile(r":max_tokens=(.*)$")
 
 
 def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams) -> list[Workload]:
     """Workloads of up to `limit` prompts each, from a list of names by comma; `llm` must be able to decode them.
 
     A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable", "lines=FILE" (a prompt a
-    line) or "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`). Raises `UnknownName`, `OptionError`, and
-    `PromptError` for a prompt that is no text or too long.
+    line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`), or "mix=N:TASK+TASK": several tasks, N prompts
+    of each in turn, "mix=shuffle:..." in any order. ":max_tokens=N" behind a name limits its texts. Raises
+    `UnknownName`, `OptionError`, and `PromptError` for a prompt that is no text or too long.
     """
     parts = [part.strip() for part in wanted.split(",") if part.strip()]
     if ALL in parts:
@@ -40,18 +45,53 @@ def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams
 
 
 def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams) -> Workload:
+    if length := LENGTH.search(name):
+        if not length[1].isdecimal() or not int(length[1]):
+            raise OptionError(f"--tasks {name}: max_tokens must be a whole number of at least 1")
+        shorter = replace(sampling, max_tokens=int(length[1]))
+        made = _build(name[: length.start()], llm, limit, seed, shorter)
+        return replace(made, name=name, sampling=made.sampling or shorter)
+    if name.startswith(MIX):
+        return _mixed(name, llm, limit, seed)
     if "=" in name:
         format, _, path = name.partition("=")
         return Workload(Path(path).stem, _encode(read_prompts(format, Path(path))[:limit], llm, path))
-    task_name, _, kind = ("math", "", "") if name == CONTROL else name.partition("/")
-    task = find(task_name)
-    examples = task.examples("held_out", limit, kind or None, seed)
-    prompts = _encode([task.prompt(example) for example in examples], llm, name)
+    made = _of_examples(name, _examples("math" if name == CONTROL else name, limit, seed), llm)
     if name == CONTROL:
         forced = replace(sampling, logits_processors=[*sampling.logits_processors, Unguessable()], ignore_eos=True)
-        return Workload(name, prompts, sampling=forced)
-    score: Callable[[int, str], float | None] = lambda number, text: task.score(examples[number], text)  # noqa: E731
-    return Workload(name, prompts, score)
+        return Workload(name, made.prompts, sampling=forced)
+    return made
+
+
+def _examples(name: str, limit: int, seed: int) -> list[tuple[Task, Example]]:
+    task_name, _, kind = name.partition("/")
+    task = find(task_name)
+    return [(task, example) for example in task.examples("held_out", limit, kind or None, seed)]
+
+
+def _of_examples(name: str, examples: list[tuple[Task, Example]], llm: LLM) -> Workload:
+    def score(number: int, text: str) -> float | None:
+        task, example = examples[number]
+        return task.score(example, text)
+
+    return Workload(name, _encode([task.prompt(example) for task, example in examples], llm, name), score)
+
+
+def _mixed(name: str, llm: LLM, limit: int, seed: int) -> Workload:
+    """Up to `limit` prompts of each of several tasks, some of one task in a row (Ouroboros, Figure 7)."""
+    order, _, listed = name.removeprefix(MIX).partition(":")
+    parts = [part for part in listed.split("+") if part]
+    if not parts or not (order == SHUFFLED or (order.isdecimal() and int(order))):
+        raise OptionError(f"--tasks {name}: write mix=N:TASK+TASK, or mix={SHUFFLED}:TASK+TASK")
+    groups = [_examples(part, limit, seed) for part in parts]
+    if order == SHUFFLED:
+        found = [example for group in groups for example in group]
+        random.Random(seed).shuffle(found)
+    else:
+        run = int(order)
+        longest = max(map(len, groups))
+        found = [one for at in range(0, longest, run) for group in groups for one in group[at : at + run]]
+    return _of_examples(name, found, llm)
 
 
 def _encode(texts: list[str], llm: LLM, name: str) -> list[list[int]]:

@@ -67,6 +67,7 @@ class Method:
             scores = yield Forward("target", sequence, tree)
             assert scores is not None, "an executor answers every Forward with Scores"
             verdict = walk(tree, scores.choices)
+            sequence.stats.matched_tokens += tree.matched(scores.choices)
             kept = sequence.extend(verdict.tokens, verdict.sources, scores.rows)
             yield Commit("target", sequence, verdict.path[:kept])
             if self.budget is not None:
