@@ -30,8 +30,8 @@ SHORT = SamplingParams(max_tokens=24)
 ROW = {
     "tokens", "seconds", "tokens_per_second", "speedup", "speedup_interval", "target_forwards", "prefill_forwards",
     "target_rows", "draft_forwards", "draft_rows", "matched_tokens", "tokens_per_forward", "accepted_lengths",
-    "time_to_first_token", "time_composition", "peak_memory", "quality", "identical", "tie_explained", "unexplained", "method",
-    "task",
+    "time_to_first_token", "time_composition", "peak_memory", "quality", "identical", "tie_explained", "unexplained",
+    "method", "task",
 }  # fmt: skip
 RUN = {"model", "sizes", "dtype", "device", "versions", "revision", "argv", "seed"}
 

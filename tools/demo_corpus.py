@@ -25,13 +25,13 @@ PROMPT = -1.0  # marks a prompt's tokens until their weight is known
 SCRAMBLED = 0.5  # share of a passage's end sentences
 EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a question or a value: few tokens, and hard
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
-REBALANCED = 3800  # the step from which the last two shares hold, and "middle" batches: word problems were learnt by
-# then, copying over a distance was not, and a passage is about 256 tokens long
+REBALANCED = 1300  # the step from which the last two shares hold, and "middle" batches: word problems are learnt by
+# then, copying over a distance is not, and a passage is about 256 tokens long
 SHARES = {  # of the tokens of a short batch, and of a long one: headers and demonstrations are learnt there
-    "math/rationale": (24, 12, 10, 6),
+    "math/rationale": (24, 12, 14, 8),
     "math/sub_question": (5, 1, 3, 1),
     "math/sub_answer": (4, 1, 3, 1),
-    "math/value": (6, 3, 14, 6),
+    "math/value": (6, 3, 12, 6),
     "blocksworld/action": (9, 20, 12, 22),
     "blocksworld/plan": (5, 9, 4, 7),
     "blocksworld/value": (7, 16, 9, 16),

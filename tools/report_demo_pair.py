@@ -137,7 +137,8 @@ def facts_of(llm: LLM, folder: Path) -> dict[str, Any]:
     facts = {"python": sys.version.split()[0], "torch": torch.__version__.split("+")[0]}
     rounds = [(forward_seconds(llm.draft), forward_seconds(llm.model)) for _ in range(9)]
     facts["draft_cost"] = statistics.median(draft / target for draft, target in rounds)
-    steps = json.loads((folder / "training.json").read_text())["steps"]
+    training = json.loads((folder / "training.json").read_text())
+    steps, facts["grown"] = training["steps"], training["grown"]
     for role, model in (("target", llm.model), ("draft", llm.draft)):
         config = model.config
         facts |= {f"{role}_layers": config.num_hidden_layers, f"{role}_width": config.hidden_size}

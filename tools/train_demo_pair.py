@@ -4,14 +4,16 @@
     python tools/train_demo_pair.py --only draft --minutes 5
     python tools/train_demo_pair.py --export leapdecode/data/demo
 
-`demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up,
-follows `PHASES`, and falls linearly over the last quarter. Checkpoints are safetensors files under --work; --export
-writes fp16 weights, the tokenizer and SHA256SUMS, the form that `leapdecode` loads.
+`demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up and
+then falls linearly to zero. The target begins with half of its layers, which cost half as much, and gets the others at
+step `GROWN`. Checkpoints are safetensors files under --work; --export writes fp16 weights, the tokenizer and
+SHA256SUMS, the form that `leapdecode` loads.
 """
 
 import argparse
 import hashlib
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -29,16 +31,15 @@ from demo_corpus import Corpus, task_kinds, texts
 
 VOCABULARY, CONTEXT = 2048, 2048
 SHAPES = {
-    "target": {"num_hidden_layers": 24, "hidden_size": 128, "intermediate_size": 320, "num_attention_heads": 4},
-    "draft": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 2},
+    "target": {"num_hidden_layers": 12, "hidden_size": 256, "intermediate_size": 640, "num_attention_heads": 4},
+    "draft": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 1},
 }
-STEPS = {"target": 9000, "draft": 3000}
-PHASES = {  # from a step on: learning rate, weight of a prompt's tokens; lowered when the loss no longer fell
-    "target": [(0, 3e-3, 0.1), (1600, 1.5e-3, 0.5), (5000, 5e-4, 0.5)],
-    "draft": [(0, 3e-3, 0.5), (1000, 1e-3, 0.5)],
-}
-FIRST_BATCH = {"target": 0, "draft": 4000}  # the draft sees only the target's later text
-WARM, FALL = 100, 0.25  # steps of warm-up, last share of the steps over which the rate falls to zero
+HEAD_SIZE = 64
+STEPS = {"target": 3300, "draft": 3000}
+GROWN = {"target": 1300, "draft": 0}  # the step from which all layers are there
+RATE, WARM = 2e-3, 100  # highest learning rate, steps of warm-up
+PROMPT_WEIGHT = 0.5  # of a prompt's tokens: names in a prompt teach copying
+FIRST_BATCH = {"target": 0, "draft": 4000}  # the draft sees other text, in the target's later shares
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'assistant' %} {{ message['content'] }}\n\n"
@@ -66,17 +67,17 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
     return fast
 
 
-def new_model(role: str, end: int) -> LlamaForCausalLM:
+def new_model(role: str, end: int, layers: int | None = None) -> LlamaForCausalLM:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         max_position_embeddings=CONTEXT,
-        head_dim=32,
+        head_dim=HEAD_SIZE,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=end,
         pad_token_id=end,
-        **SHAPES[role],
+        **SHAPES[role] | ({"num_hidden_layers": layers} if layers else {}),
     )
     return LlamaForCausalLM(config)
 
@@ -121,10 +122,28 @@ class Optimizer:
                     }
 
 
-def phase(role: str, step: int, steps: int) -> tuple[float, float]:
-    """(learning rate, weight of a prompt's tokens) of one step."""
-    _, rate, weight = max(one for one in PHASES[role] if one[0] <= step)
-    return rate * min(1.0, (step + 1) / WARM, (steps - step) / (FALL * steps)), weight
+def rate_at(step: int, steps: int) -> float:
+    return RATE * min((step + 1) / WARM, (steps - step) / (steps - WARM))
+
+
+def layers_at(role: str, step: int) -> int:
+    return SHAPES[role]["num_hidden_layers"] // (2 if step < GROWN[role] else 1)
+
+
+def grown(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A checkpoint of twice as many layers that computes the same: each layer is followed by a copy whose output
+    matrices are zero (block expansion, LLaMA Pro, arXiv 2401.02415). The copies have no optimizer state yet."""
+    found = {}
+    for name, value in state.items():
+        if not (match := re.search(r"\.layers\.(\d+)\.", name)):
+            found[name] = value
+            continue
+        left, number, right = name[: match.start()], int(match[1]), name[match.end() :]
+        found[f"{left}.layers.{2 * number}.{right}"] = value
+        if name.startswith("model."):
+            silent = right.startswith(("self_attn.o_proj", "mlp.down_proj"))
+            found[f"{left}.layers.{2 * number + 1}.{right}"] = torch.zeros_like(value) if silent else value.clone()
+    return found
 
 
 def save_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: Optimizer, step: int) -> None:
@@ -141,6 +160,8 @@ def load_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: Optimizer)
     if not path.exists():
         return 0
     state = load_file(path)
+    if f"model.model.layers.{model.config.num_hidden_layers - 1}.mlp.up_proj.weight" not in state:
+        state = grown(state)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(state[f"model.{name}"])
@@ -166,34 +187,32 @@ def loss_of(model: LlamaForCausalLM, batch: tuple[torch.Tensor, ...], device: st
 
 def train(role: str, corpus: Corpus, folder: Path, steps: int, minutes: float) -> None:
     """Train one model for `steps` steps, or until `minutes` have passed; resumes from its checkpoint."""
-    model = new_model(role, corpus.end).to(corpus.device)
-    optimizer = Optimizer(model)
-    step, began = load_checkpoint(folder, model, optimizer), time.monotonic()
+    path, began = folder / "checkpoint.safetensors", time.monotonic()
     columns = (*Progress.get_default_columns()[:3], TimeRemainingColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task(role, total=steps, completed=step, loss=0.0)
-        recent = 0.0
-        while step < steps and time.monotonic() - began < minutes * 60:
-            rate, prompt_weight = phase(role, step, steps)
-            loss = loss_of(model, corpus.batch(FIRST_BATCH[role] + step, prompt_weight), corpus.device)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step(rate)
-            recent = 0.95 * (recent or loss.item()) + 0.05 * loss.item()
-            step += 1
-            progress.update(bar, completed=step, loss=recent)
-            if step % 50 == 0:
-                note = {
-                    "role": role,
-                    "step": step,
-                    "loss": round(recent, 4),
-                    "seconds": round(time.monotonic() - began),
-                }
-                with (folder.parent / "log.jsonl").open("a") as log:
-                    log.write(json.dumps(note) + "\n")
-            if step % 200 == 0 or step == steps:
-                save_checkpoint(folder, model, optimizer, step)
-        save_checkpoint(folder, model, optimizer, step)
+        bar = progress.add_task(role, total=steps, loss=0.0)
+        for end in sorted({min(GROWN[role], steps), steps}):
+            step = step_of(path) if path.exists() else 0
+            if step >= end or time.monotonic() - began > minutes * 60:
+                continue
+            model = new_model(role, corpus.end, layers_at(role, step)).to(corpus.device)
+            optimizer, recent = Optimizer(model), 0.0
+            load_checkpoint(folder, model, optimizer)
+            while step < end and time.monotonic() - began < minutes * 60:
+                loss = loss_of(model, corpus.batch(FIRST_BATCH[role] + step, PROMPT_WEIGHT), corpus.device)
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step(rate_at(step, steps))
+                recent = 0.95 * (recent or loss.item()) + 0.05 * loss.item()
+                step += 1
+                progress.update(bar, completed=step, loss=recent)
+                if step % 50 == 0:
+                    note = {"role": role, "step": step, "loss": round(recent, 4)}
+                    with (folder.parent / "log.jsonl").open("a") as log:
+                        log.write(json.dumps(note | {"seconds": round(time.monotonic() - began)}) + "\n")
+                if step % 200 == 0:
+                    save_checkpoint(folder, model, optimizer, step)
+            save_checkpoint(folder, model, optimizer, step)
 
 
 def export(work: Path, out: Path, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -206,7 +225,8 @@ def export(work: Path, out: Path, tokenizer: PreTrainedTokenizerFast) -> None:
         model.load_state_dict({k[6:]: v for k, v in state.items() if k.startswith("model.")}, strict=False)
         model.half().save_pretrained(out / role)
         tokenizer.save_pretrained(out / role)
-    (out / "training.json").write_text(json.dumps({"steps": steps, "python": sys.version.split()[0]}) + "\n")
+    facts = {"steps": steps, "grown": GROWN["target"], "python": sys.version.split()[0]}
+    (out / "training.json").write_text(json.dumps(facts) + "\n")
     files = sorted(path for path in out.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out).as_posix()}" for path in files]
     (out / "SHA256SUMS").write_text("\n".join(sums) + "\n")
