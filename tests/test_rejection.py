@@ -14,6 +14,8 @@ from leapdecode.core import Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.executors import Batched
 from leapdecode.methods import make
+from leapdecode.methods.budget import RowBudget
+from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify import rejection
 from leapdecode.verify.rejection import choose
 from leapdecode.verify.walk import walk
@@ -182,26 +184,30 @@ SAMPLING = SamplingParams(max_tokens=2, temperature=1.0, top_k=4)
 PROMPT = [5, 17, 3, 40, 5, 17, 3]
 
 
-def true_law():
-    """The joint law of the first two tokens, from plain forwards."""
+def true_law(prompt=PROMPT, sampling=SAMPLING):
+    """The joint law of the first tokens, from plain forwards."""
+    law = {(): 1.0}
+    for _ in range(sampling.max_tokens):
+        longer = {}
+        for text, chance in law.items():
+            kept = plain_logits("llama", [*prompt, *text])[-1].double().topk(sampling.top_k)
+            following = torch.softmax(kept.values, -1).tolist()
+            longer |= {(*text, t): chance * p for t, p in zip(kept.indices.tolist(), following, strict=True)}
+        law = longer
+    return law
 
-    def law(tokens):
-        logits = plain_logits("llama", tokens)[-1].double()
-        kept = logits.topk(4)
-        return dict(zip(kept.indices.tolist(), torch.softmax(kept.values, -1).tolist(), strict=True))
 
-    first = law(PROMPT)
-    return {(a, b): pa * pb for a, pa in first.items() for b, pb in law([*PROMPT, a]).items()}
-
-
-def sampled_law(method, count, **options):
+def sampled_law(method, count, prompt=PROMPT, sampling=SAMPLING, pool=None, budget=None, **options):
     on = runner("llama")
     made = [
-        Sequence(PROMPT, SAMPLING, stream, max_length=on.max_length, verification="rejection")
+        Sequence(prompt, sampling, stream, max_length=on.max_length, verification="rejection")
         for stream in range(count)
     ]
+    methods = [make(method, options) for _ in made]
+    for one in methods:
+        one.pool, one.budget = pool, budget
     models = {"target": on, "draft": draft_of(on)}
-    for _ in Batched(models, 64).run([(make(method, options), sequence) for sequence in made]):
+    for _ in Batched(models, 64).run(list(zip(methods, made, strict=True))):
         pass
     return Counter(tuple(sequence.generated) for sequence in made), made
 
@@ -226,6 +232,29 @@ def test_ten_thousand_draws_through_the_engine(method, options):
     found, made = sampled_law(method, 10_000, **options)
     assert total_variation(found, true_law()) < 0.03
     assert sum(len(sequence.steps) == 1 for sequence in made) > 100 or method == "lookahead"  # guesses hit
+
+
+FOUR = SamplingParams(max_tokens=4, temperature=1.0, top_k=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [None, RowBudget(limit=3)], ids=["all rows", "three rows"])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("ouroboros", {"gamma": 1, "phrase_length": 3}),
+        ("lookahead", {"ngram": 3, "window": 4, "guesses": 4}),
+        ("prompt_lookup", {}),
+    ],
+)
+def test_ten_thousand_draws_with_phrases(method, options, budget):
+    prompt, pool = [5, 17, 3, 40] * 4, NgramPool()  # phrases of earlier texts help later ones
+    if method != "ouroboros":  # n-grams come from the prompt, so the model must repeat itself
+        prompt, pool = decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=60))[0].tokens, None
+    found, made = sampled_law(method, 10_000, prompt, FOUR, pool, budget, **options)
+    sources = Counter(source for sequence in made for step in sequence.steps for source in step.sources)
+    assert sources[{"ouroboros": "phrase", "lookahead": "ngram", "prompt_lookup": "prompt"}[method]] > 100
+    assert total_variation(found, true_law(prompt, FOUR)) < 0.03
 
 
 @pytest.mark.slow
