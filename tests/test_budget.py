@@ -1,5 +1,7 @@
 """Row budgets: what is cut, what is learnt, and that the text never changes."""
 
+import time
+
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +13,7 @@ from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.budget import HitRates, RowBudget, coarse_to_fine, kind_of, places
 from leapdecode.methods.trial import FIRST_REST, HOPE, TRIAL, WindowTrial
-from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, row_costs
+from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
 
@@ -222,6 +224,8 @@ def test_a_curve_is_measured_once(llm, tmp_path):
     with torch.inference_mode():
         first = row_costs(llm.runner, repeats=1, path=path)
     assert row_costs(llm.runner, repeats=1, path=path) == first
+    assert measured_on(llm.runner, path=path) == time.strftime("%Y-%m-%d")
+    assert measured_on(llm.runner, batch=3, path=path) is None
     path.write_text("not json")
     assert len(row_costs(llm.runner, repeats=1, path=path)) == len(first)
     assert row_costs(llm.runner, repeats=1, path=tmp_path / "costs.json" / "x") is not None

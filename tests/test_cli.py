@@ -100,8 +100,10 @@ def test_doctor():
     assert report["cache_bytes_per_1000_tokens"] == 16 * 2 * 128 * 4 * 1000
     assert {cost["context"] for cost in report["row_costs"]} == {64, 512}
     assert sorted({cost["rows"] for cost in report["row_costs"]}) == [1, 2, 4, 8, 16, 32, 64, 128]
-    shown = run("doctor", "--repeats", "1").stdout.decode()
+    assert len(report["draft_row_costs"]) == len(report["row_costs"])
+    shown = run("doctor", "--repeats", "1", "--batch-size", "2").stdout.decode()
     assert "MB per 1,000 tokens" in shown
+    assert "a draft's forward of one row costs 0." in shown
 
 
 BAD = {

@@ -35,7 +35,7 @@ SHAPES = {
     "draft": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 1},
 }
 HEAD_SIZE = 64
-STEPS = {"target": 3300, "draft": 3000}
+STEPS = {"target": 2900, "draft": 3000}
 GROWN = {"target": 1300, "draft": 0}  # the step from which all layers are there
 RATE, WARM = 2e-3, 100  # highest learning rate, steps of warm-up
 PROMPT_WEIGHT = 0.5  # of a prompt's tokens: names in a prompt teach copying

@@ -218,10 +218,12 @@ def finish(work: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
 
     from leapdecode.measure.report import write_files
     from leapdecode.measure.summary import document
-    from leapdecode.model.cost import row_costs
+    from leapdecode.model.cost import measured_on, row_costs
 
-    costs = [asdict(cost) for cost in row_costs(work.llm.runner, work.batch_size)]
-    report = document(run | {"row_costs": costs}, store.read(), work.contenders)
+    runner, batch = work.llm.runner, work.batch_size
+    costs = [asdict(cost) for cost in row_costs(runner, batch)]
+    run |= {"row_costs": costs, "row_costs_measured": measured_on(runner, batch)}
+    report = document(run, store.read(), work.contenders)
     write_files(report, store.folder)
     return report
 

@@ -1,5 +1,6 @@
 """`leapdecode doctor`: what this machine and this model can do."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 from leapdecode.cli.common import (
     AttentionOption,
     DeviceOption,
+    DraftOption,
     DtypeOption,
     JsonOption,
     ModelOption,
@@ -23,6 +25,8 @@ CHEAP = 1.5
 @reports_errors
 def doctor(
     model: ModelOption = "demo",
+    draft: DraftOption = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="texts decoded together while rows are timed")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="forwards per row count; the median is shown")] = 9,
     json: JsonOption = False,
     device: DeviceOption = "auto",
@@ -32,9 +36,9 @@ def doctor(
 ) -> None:
     """Check a model and this machine.
 
-    Versions, device, attention; whether the model can verify token trees; what rows cost here.
-    The row-cost curve is the time of one forward against the tokens it evaluates: where it is flat, guesses are
-    nearly free.
+    Versions, device, attention; whether the model can verify token trees; what rows cost here, with the draft's if
+    there is one. The row-cost curve is the time of one forward against the tokens it evaluates per text: where it is
+    flat, guesses are nearly free. The curves are kept: --row-budget auto goes by them.
 
     Examples:
 
@@ -42,8 +46,8 @@ def doctor(
 
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
     """
-    llm = open_llm(model, None, device, dtype, attn, trust_remote_code, fallback=True)
-    report = {"schema": 1, **_facts(llm), **_examine(llm, repeats)}
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=True)
+    report = {"schema": 1, **_facts(llm), "batch_size": batch_size, **_examine(llm, repeats, batch_size)}
     if json:
         print_json(report)
     else:
@@ -82,29 +86,39 @@ def _facts(llm: Any) -> dict[str, Any]:
     }
 
 
-def _examine(llm: Any, repeats: int) -> dict[str, Any]:
+def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     """The probe and, where trees work, cache size and row costs."""
     from rich.console import Console
     from rich.progress import Progress
 
-    from leapdecode.model.cost import CONTEXTS, curve_key, keep_costs, measure_row_costs
+    from leapdecode.model.cost import CONTEXTS
     from leapdecode.model.probe import probe
     from leapdecode.model.runner import Runner
 
     if not isinstance(llm.runner, Runner):
-        return {"trees": False, "reason": llm.runner.reason, "probe": None, "row_costs": []}
+        return {"trees": False, "reason": llm.runner.reason, "probe": None, "row_costs": [], "draft_row_costs": []}
+    runners = [llm.runner, *([llm.draft_runner] if isinstance(llm.draft_runner, Runner) else [])]
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("measuring row costs", total=len(CONTEXTS))
-        costs = measure_row_costs(llm.runner, repeats, lambda: progress.advance(bar))
-    keep_costs(costs, curve_key(llm.runner, 1))  # what `row_budget="auto"` goes by from now on
+        bar = progress.add_task("measuring row costs", total=len(CONTEXTS) * len(runners))
+        costs = [_measure(runner, repeats, batch, lambda: progress.advance(bar)) for runner in runners]
     return {
         "trees": True,
         "reason": None,
         "probe": asdict(probe(llm.runner)),
         "cache_bytes_per_1000_tokens": llm.runner.layout.bytes_per_token * 1000,
-        "row_costs": [asdict(cost) for cost in costs],
+        "row_costs": costs[0],
+        "draft_row_costs": costs[1] if len(costs) > 1 else [],
     }
+
+
+def _measure(runner: Any, repeats: int, batch: int, tick: Callable[[], Any]) -> list[dict[str, Any]]:
+    """A fresh curve, kept for `row_budget="auto"`."""
+    from leapdecode.model.cost import curve_key, keep_costs, measure_row_costs
+
+    costs = measure_row_costs(runner, repeats, tick, batch)
+    keep_costs(costs, curve_key(runner, batch))
+    return [asdict(cost) for cost in costs]
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -129,17 +143,21 @@ def _show(report: dict[str, Any]) -> None:
     for name, value in lines:
         console.print(Text(f"{name:<9} ", style="bold") + Text(value))
     if report["row_costs"]:
-        console.print(_curve(report["row_costs"]))
+        console.print(_curve(report["row_costs"], "time of a forward, against one row"))
         dear = [cost["rows"] for cost in report["row_costs"] if cost["ratio"] > CHEAP]
         cheap = max(cost["rows"] for cost in report["row_costs"] if cost["rows"] < min(dear, default=1 << 30))
         console.print(Text(f"up to {cheap} rows cost at most {CHEAP}x one row here; guesses within that are cheap"))
+    if report["draft_row_costs"]:
+        console.print(_curve(report["draft_row_costs"], "of the draft"))
+        draft, target = (report[name][0]["milliseconds"] for name in ("draft_row_costs", "row_costs"))
+        console.print(Text(f"a draft's forward of one row costs {draft / target:.2f} of the target's"))
 
 
-def _curve(costs: list[dict[str, Any]]) -> Any:
+def _curve(costs: list[dict[str, Any]], title: str) -> Any:
     from rich.table import Table
 
     contexts = sorted({cost["context"] for cost in costs})
-    table = Table("rows", *[f"{c} cached tokens" for c in contexts], title="time of a forward, against one row")
+    table = Table("rows", *[f"{c} cached tokens" for c in contexts], title=title)
     for rows in sorted({cost["rows"] for cost in costs}):
         cells = []
         for context in contexts:

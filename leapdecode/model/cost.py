@@ -163,24 +163,34 @@ def curve_key(runner: Runner, batch: int) -> str:
 def row_costs(runner: Runner, batch: int = 1, repeats: int = 5, path: Path | None = None) -> list[RowCost]:
     """The model's curve on this machine, from disk or measured now and kept; a folder that refuses costs only time."""
     path, key = path or cache_file(), curve_key(runner, batch)
-    known: dict[str, Any] = {}
-    with contextlib.suppress(OSError, json.JSONDecodeError):
-        known = json.loads(path.read_text())
-    if key in known:
-        return [RowCost(**cost) for cost in known[key]]
+    known = _kept(path).get(key)
+    if isinstance(known, dict):
+        return [RowCost(**cost) for cost in known["costs"]]
     costs = measure_row_costs(runner, repeats, batch=batch)
     keep_costs(costs, key, path)
     return costs
 
 
+def measured_on(runner: Runner, batch: int = 1, path: Path | None = None) -> str | None:
+    """The day (ISO 8601) on which the kept curve was measured; None where none is kept."""
+    known = _kept(path or cache_file()).get(curve_key(runner, batch))
+    return str(known["measured"]) if isinstance(known, dict) else None
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """The file's curves by key, none where it cannot be read."""
+    with contextlib.suppress(OSError, json.JSONDecodeError):
+        known = json.loads(path.read_text())
+        return known if isinstance(known, dict) else {}
+    return {}
+
+
 def keep_costs(costs: list[RowCost], key: str, path: Path | None = None) -> None:
     """Enter a curve into the file on disk, beside those of others."""
     path = path or cache_file()
-    known: dict[str, Any] = {}
-    with contextlib.suppress(OSError, json.JSONDecodeError):
-        known = json.loads(path.read_text())
+    made = {"measured": time.strftime("%Y-%m-%d"), "costs": [asdict(cost) for cost in costs]}
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps(known | {key: [asdict(cost) for cost in costs]}, indent=1))
+        beside.write_text(json.dumps(_kept(path) | {key: made}, indent=1))
         beside.replace(path)
