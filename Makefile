@@ -8,10 +8,10 @@ demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
 
 test: .venv/dev         ## the default tests
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 test-slow: .venv/dev    ## the long tests
-	$(BIN)/pytest -q -m "slow and not gpu"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "slow and not gpu"
 
 check: .venv/dev        ## lint and types
 	$(BIN)/ruff check .

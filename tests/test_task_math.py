@@ -89,12 +89,13 @@ def test_values_judge_the_sum_they_were_shown(split: Split) -> None:
     rights = Counter()
     for example in MATH.examples(split, 400, "value"):
         (shown,) = EQUATION.findall(example.body)
-        needed, found = EQUATION.findall(example.completion)
+        (needed,) = EQUATION.findall(example.completion)
+        (found,) = re.findall(r"(?:has|says) (\d+) (indeed|instead)", example.completion)
         value = int(example.completion.split("the number is ")[1].rstrip(".\n"))
         right = example.facts["right"]
         rights[right] += 1
         assert is_true(needed)
-        assert found == shown
+        assert found == (shown[3], "indeed" if right else "instead")
         assert (needed == shown) == right
         assert value in (range(7, 11) if right else range(1, 5))
     assert 0.4 < rights[True] / rights.total() < 0.6

@@ -25,24 +25,30 @@ PROMPT = -1.0  # marks a prompt's tokens until their weight is known
 SCRAMBLED = 0.5  # share of a passage's end sentences
 EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a question or a value: few tokens, and hard
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
-REBALANCED = 1300  # the step from which the last two shares hold, and "middle" batches: word problems are learnt by
-# then, copying over a distance is not, and a passage is about 256 tokens long
-SHARES = {  # of the tokens of a short batch, and of a long one: headers and demonstrations are learnt there
-    "math/rationale": (24, 12, 14, 8),
-    "math/sub_question": (5, 1, 3, 1),
-    "math/sub_answer": (4, 1, 3, 1),
-    "math/value": (6, 3, 12, 6),
-    "blocksworld/action": (9, 20, 12, 22),
-    "blocksworld/plan": (5, 9, 4, 7),
-    "blocksworld/value": (7, 16, 9, 16),
-    "passage/passage": (7, 4, 20, 12),
-    "passage/value": (5, 3, 9, 4),
-    "choice/multiple": (8, 7, 18, 11),
-    "choice/yes_no": (5, 4, 8, 5),
-    "sql/query": (6, 3, 5, 3),
-    "code/function": (8, 5, 6, 4),
-    "source": (10, 12, 8, 9),
-    "reference": (2, 1, 1, 1),
+PHASES = (
+    0,
+    1300,
+    2900,
+)  # the steps from which the shares and prompt weights below hold: word problems are learnt soon,
+# copying over a distance is not; a passage is about 256 tokens long, so "middle" takes the place of "short" with it
+PROMPT_WEIGHTS = (0.5, 0.5, 0.2)  # names in a prompt teach copying; later they only add noise
+RIGHT_KEPT = 0.5  # share of right sub-answers kept in the last phase: who copies their sums must be wrong mostly
+SHARES = {  # by phase, of the tokens of a short batch and of a long one: headers and demonstrations are learnt there
+    "math/rationale": ((24, 12), (14, 8), (8, 4)),
+    "math/sub_question": ((5, 1), (3, 1), (3, 1)),
+    "math/sub_answer": ((4, 1), (3, 1), (2, 1)),
+    "math/value": ((6, 3), (12, 6), (22, 10)),
+    "blocksworld/action": ((9, 20), (12, 22), (13, 26)),
+    "blocksworld/plan": ((5, 9), (4, 7), (3, 5)),
+    "blocksworld/value": ((7, 16), (9, 16), (6, 12)),
+    "passage/passage": ((7, 4), (20, 12), (22, 14)),
+    "passage/value": ((5, 3), (9, 4), (5, 3)),
+    "choice/multiple": ((8, 7), (18, 11), (20, 12)),
+    "choice/yes_no": ((5, 4), (8, 5), (12, 7)),
+    "sql/query": ((6, 3), (5, 3), (5, 3)),
+    "code/function": ((8, 5), (6, 4), (6, 4)),
+    "source": ((10, 12), (8, 9), (8, 8)),
+    "reference": ((2, 1), (1, 1), (1, 1)),
 }
 
 
@@ -61,7 +67,9 @@ def task_kinds() -> list[tuple[Task, str]]:
 def deciding(example: Example) -> list[tuple[int, int]]:
     """The parts of a completion that its score hangs on and that other tokens outnumber."""
     text = example.completion
-    if example.kind == "yes_no" or " So the number" in text:
+    if " So the number" in text:
+        return [(0, len(text))]
+    if example.kind == "yes_no":
         return [(text.rindex(". ", 0, text.rindex(" So the ")) + 2, len(text))]
     if text.startswith((" good", " bad")):
         return [(0, text.index("."))]
@@ -95,11 +103,11 @@ class Corpus:
         self.tasks = {f"{task.name}/{kind}": (task, kind) for task, kind in task_kinds()}
         lengths = {name: self._mean_length(*pair) for name, pair in self.tasks.items()}
         self.kinds = sorted(SHARES)
-        self.cumulative = [self._cumulative(lengths, column) for column in range(4)]
+        self.cumulative = [[self._cumulative(lengths, phase, long) for long in (0, 1)] for phase in range(len(PHASES))]
 
-    def _cumulative(self, lengths: dict[str, float], column: int) -> list[float]:
+    def _cumulative(self, lengths: dict[str, float], phase: int, long: int) -> list[float]:
         """Rising probabilities of drawing each kind, so that its share of the tokens is as wanted."""
-        drawn = [SHARES[kind][column] / lengths.get(kind, STREAM_PIECE) for kind in self.kinds]
+        drawn = [SHARES[kind][phase][long] / lengths.get(kind, STREAM_PIECE) for kind in self.kinds]
         return [sum(drawn[: number + 1]) / sum(drawn) for number in range(len(drawn))]
 
     def _stream(self, found: list[str]) -> Tensor:
@@ -110,31 +118,28 @@ class Corpus:
         shown = [example.body + example.completion for example in task.examples("train", 50, kind, seed=-1)]
         return sum(len(row) + 1 for row in self.tokenizer(shown)["input_ids"]) / len(shown)
 
-    def batch(self, step: int, prompt_weight: float) -> tuple[Tensor, Tensor, Tensor]:
+    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """(ids [B, T], targets [B, T], weights [B, T]) of one step; a completion's tokens weigh 1."""
         long = step % LONG_EVERY == LONG_EVERY - 1
         longest = step % LONGEST_EVERY == LONGEST_EVERY - 1
-        late = step >= REBALANCED
-        count, length = SHAPES["longest" if longest else "long" if long else "middle" if late else "short"]
-        drawn = self.cumulative[long + 2 * late]
-        rows = [self._row(random.Random(f"batch/{step}/{row}"), length, long, drawn) for row in range(count)]
+        phase = bisect.bisect(PHASES, step) - 1
+        count, length = SHAPES["longest" if longest else "long" if long else "middle" if phase else "short"]
+        rows = [self._row(random.Random(f"batch/{step}/{row}"), length, long, phase) for row in range(count)]
         ids, targets, weights = (torch.stack(part).to(self.device) for part in zip(*rows, strict=True))
-        return ids, targets, weights.where(weights != PROMPT, prompt_weight)
+        return ids, targets, weights.where(weights != PROMPT, PROMPT_WEIGHTS[phase])
 
-    def _row(self, rng: random.Random, length: int, long: bool, drawn: list[float]) -> tuple[Tensor, Tensor, Tensor]:
+    def _row(self, rng: random.Random, length: int, long: bool, phase: int) -> tuple[Tensor, Tensor, Tensor]:
         ids, targets, weights = [], [], []
-        for piece in self._pieces(rng, long, drawn):
+        for piece in self._pieces(rng, long, phase):
             for whole, part in zip((ids, targets, weights), piece, strict=True):
                 whole += part
             if len(ids) >= length:
                 break
         return torch.tensor(ids[:length]), torch.tensor(targets[:length]), torch.tensor(weights[:length])
 
-    def _pieces(
-        self, rng: random.Random, long: bool, drawn: list[float]
-    ) -> Iterator[tuple[list[int], list[int], list[float]]]:
+    def _pieces(self, rng: random.Random, long: bool, phase: int) -> Iterator[tuple[list[int], list[int], list[float]]]:
         """Documents without end, as (ids, targets, weights); in long rows with header and demonstrations."""
-        length = STREAM_PIECE * (4 if long else 1)
+        length, drawn = STREAM_PIECE * (4 if long else 1), self.cumulative[phase][long]
         while True:
             kind = self.kinds[bisect.bisect(drawn, rng.random())]
             if kind in self.streams:
@@ -146,6 +151,9 @@ class Corpus:
             task, name = self.tasks[kind]
             count = rng.choice((1, 1, 2, 3, 4, 5)) if long else 1
             found = [task.make(random.Random(rng.random()), "train", name) for _ in range(count)]
+            last = phase == len(PHASES) - 1
+            if kind == "math/value" and last and found[0].facts["right"] and rng.random() > RIGHT_KEPT:
+                continue
             if kind == "passage/passage":
                 found = [scrambled(example, rng) for example in found]
             yield self._document(task, found, headed=long)

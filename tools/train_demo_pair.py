@@ -3,11 +3,12 @@
     python tools/train_demo_pair.py                      # tokenizer, target, draft; resumes where it stopped
     python tools/train_demo_pair.py --only draft --minutes 5
     python tools/train_demo_pair.py --export leapdecode/data/demo
+    python tools/train_demo_pair.py --start leapdecode/data/demo --only target --steps 4000   # trains it further
 
 `demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up and
-then falls linearly to zero. The target begins with half of its layers, which cost half as much, and gets the others at
-step `GROWN`. Checkpoints are safetensors files under --work; --export writes fp16 weights, the tokenizer and
-SHA256SUMS, the form that `leapdecode` loads.
+then falls linearly to zero, for the target twice. The target begins with half of its layers, which cost half as much,
+and gets the others at step `GROWN`. Checkpoints are safetensors files under --work; --export writes fp16 weights, the
+tokenizer and SHA256SUMS, the form that `leapdecode` loads.
 """
 
 import argparse
@@ -35,10 +36,13 @@ SHAPES = {
     "draft": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 1},
 }
 HEAD_SIZE = 64
-STEPS = {"target": 2900, "draft": 3000}
+RATES = {  # (last step, highest rate): each falls linearly to zero
+    "target": ((2900, 2e-3), (4400, 8e-4)),
+    "draft": ((3000, 2e-3),),
+}
+WARM = 100  # steps of warm-up
+STEPS = {role: rates[-1][0] for role, rates in RATES.items()}
 GROWN = {"target": 1300, "draft": 0}  # the step from which all layers are there
-RATE, WARM = 2e-3, 100  # highest learning rate, steps of warm-up
-PROMPT_WEIGHT = 0.5  # of a prompt's tokens: names in a prompt teach copying
 FIRST_BATCH = {"target": 0, "draft": 4000}  # the draft sees other text, in the target's later shares
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
@@ -122,8 +126,14 @@ class Optimizer:
                     }
 
 
-def rate_at(step: int, steps: int) -> float:
-    return RATE * min((step + 1) / WARM, (steps - step) / (steps - WARM))
+def rate_at(role: str, step: int, steps: int) -> float:
+    """The learning rate of a step, where the last fall ends at `steps`."""
+    first = 0
+    for last, rate in (*RATES[role][:-1], (steps, RATES[role][-1][1])):
+        if step < last:
+            return rate * min((step - first + 1) / WARM, (last - step) / (last - first - WARM))
+        first = last
+    return 0.0
 
 
 def layers_at(role: str, step: int) -> int:
@@ -169,6 +179,16 @@ def load_checkpoint(folder: Path, model: LlamaForCausalLM, optimizer: Optimizer)
     return step_of(path)
 
 
+def start_from(pair: Path, work: Path) -> None:
+    """Make checkpoints and tokenizer in `work` of an exported pair; the optimizer begins anew."""
+    steps = json.loads((pair / "training.json").read_text())["steps"]
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(pair / "target")
+    tokenizer.save_pretrained(work / "tokenizer")
+    for role in SHAPES:
+        model = LlamaForCausalLM.from_pretrained(pair / role, dtype=torch.float32)
+        save_checkpoint(work / role, model, Optimizer(model), steps[role])
+
+
 def step_of(checkpoint: Path) -> int:
     with safe_open(checkpoint, "pt") as file:
         return int(file.metadata()["step"])
@@ -199,10 +219,10 @@ def train(role: str, corpus: Corpus, folder: Path, steps: int, minutes: float) -
             optimizer, recent = Optimizer(model), 0.0
             load_checkpoint(folder, model, optimizer)
             while step < end and time.monotonic() - began < minutes * 60:
-                loss = loss_of(model, corpus.batch(FIRST_BATCH[role] + step, PROMPT_WEIGHT), corpus.device)
+                loss = loss_of(model, corpus.batch(FIRST_BATCH[role] + step), corpus.device)
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step(rate_at(step, steps))
+                optimizer.step(rate_at(role, step, steps))
                 recent = 0.95 * (recent or loss.item()) + 0.05 * loss.item()
                 step += 1
                 progress.update(bar, completed=step, loss=recent)
@@ -240,7 +260,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after this long; run again to go on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--export", type=Path, metavar="DIR", help="write the trained pair here and stop")
+    parser.add_argument("--start", type=Path, metavar="DIR", help="first make checkpoints of the pair exported here")
     arguments = parser.parse_args()
+    if arguments.start:
+        start_from(arguments.start, arguments.work)
     if (arguments.work / "tokenizer").exists():
         tokenizer = PreTrainedTokenizerFast.from_pretrained(arguments.work / "tokenizer")
     else:

@@ -155,7 +155,7 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
     """What is measured on what; a run is resumed only where all of it is equal but for argv."""
     from dataclasses import asdict
 
-    from leapdecode.measure.machine import machine, revision
+    from leapdecode.measure.machine import machine, note_of, revision, weights_digest
 
     return {
         "model": llm.name,
@@ -176,20 +176,6 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
         "seed": sampling.seed,
         "argv": sys.argv[1:],
     }
-
-
-def note_of(model: str | None) -> str | None:
-    """What a folder of an inflated model says of itself: whose text, at whose cost."""
-    path = Path(model or "") / "inflated.json"
-    return str(jsonlib.loads(path.read_text())["note"]) if path.is_file() else None
-
-
-def weights_digest(model: Any) -> str:
-    """Of the first values of every weight, so that a run is not resumed with other weights of one name."""
-    found = hashlib.sha256()
-    for parameter in model.parameters():
-        found.update(parameter.detach().flatten()[:64].float().cpu().numpy().tobytes())
-    return found.hexdigest()[:16]
 
 
 def fingerprint(workloads: Any) -> str:

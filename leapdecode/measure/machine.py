@@ -1,6 +1,7 @@
-"""What a measurement ran on: versions, device, revision of the code."""
+"""What a measurement ran on: versions, device, weights, revision of the code."""
 
 import hashlib
+import json
 import platform
 import subprocess
 from pathlib import Path
@@ -42,3 +43,17 @@ def revision() -> str | None:
         return None
     changed = f"+{hashlib.sha256(status + changes).hexdigest()[:6]}" if status or changes else ""
     return commit.stdout.strip() + changed
+
+
+def note_of(model: str | None) -> str | None:
+    """What a folder of an inflated model says of itself: whose text, at whose cost."""
+    path = Path(model or "") / "inflated.json"
+    return str(json.loads(path.read_text())["note"]) if path.is_file() else None
+
+
+def weights_digest(model: Any) -> str:
+    """Of the first values of every weight, so that a run is not resumed with other weights of one name."""
+    found = hashlib.sha256()
+    for parameter in model.parameters():
+        found.update(parameter.detach().flatten()[:64].float().cpu().numpy().tobytes())
+    return found.hexdigest()[:16]

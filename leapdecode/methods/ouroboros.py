@@ -126,7 +126,9 @@ class Ouroboros(Method):
         """Append what the draft accepted to the target's tree; returns its probabilities under the draft."""
         row = {node: number for number, node in enumerate(n for n, choice in enumerate(scores.choices) if choice >= 0)}
         rows, tokens = [row[node] for node in verdict.path], [[token] for token in verdict.tokens]
-        chances = [chance for (chance,) in probabilities(scores.logits, rows, tokens)]
+        chances = [1.0] * len(rows)
+        if self.confidence > 0 or self.budget is not None:
+            chances = [chance for (chance,) in probabilities(scores.logits, rows, tokens)]
         drawn_from = scores.drawn_from
         for token, chance, number in zip(verdict.tokens, chances, rows, strict=True):
             grade = min(int(chance * GRADES), GRADES - 1)

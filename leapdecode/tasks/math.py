@@ -166,7 +166,10 @@ def value_prompt(question: str, sub_question: str, sub_answer: str) -> str:
 
 
 NEEDED = ["It must be {right} indeed.", "The sum is {right} indeed.", "What we need is {right} indeed."]
-FOUND = ["The answer has {shown} {verdict}.", "The sub-answer says {shown} {verdict}."]
+FOUND = [
+    "The answer has {shown} {verdict}.",
+    "The sub-answer says {shown} {verdict}.",
+]  # the result alone: no repetition
 WRONG_VALUES = {"result": (3, 4), "number": (2, 3), "operation": (1, 2)}
 
 
@@ -231,10 +234,9 @@ class Math(Task):
         is_right = rng.random() < 0.5
         how, shown = ("", right) if is_right else spoil(rng, right)
         value = rng.choice(((9, 10) if last else (7, 8)) if is_right else WRONG_VALUES[how])
-        verdict = (
-            "indeed" if is_right else "instead"
-        )  # the same word behind equal sums: a small model finds it by copying
-        reason = f"{rng.choice(NEEDED)} {rng.choice(FOUND)}".format(right=right, shown=shown, verdict=verdict)
+        # The same word behind equal results: a small model finds it by copying.
+        verdict = "indeed" if is_right else "instead"
+        reason = f"{rng.choice(NEEDED)} {rng.choice(FOUND)}".format(right=right, shown=shown.result, verdict=verdict)
         body = value_prompt(problem.question, _ask(rng, problem, place), _answer(rng, problem, place, shown))
         return Example(
             "value", body, f" {reason} So the number is {value}.\n", {"right": is_right, "skeleton": problem.skeleton}

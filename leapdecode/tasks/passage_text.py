@@ -240,8 +240,8 @@ def paragraphs(rng: random.Random, final: list[End], subjects: list[str]) -> lis
 
 def analysis(rng: random.Random, final: list[End], subjects: list[str], score: int) -> str:
     """What a reader finds in each paragraph, how many are coherent, and the score in the last line."""
-    found, pattern = [], rng.choice(READS)
-    for nth, end, subject in zip(NTH, final, subjects, strict=True):
+    found, patterns = [], [*rng.sample(READS, len(READS)), rng.choice(READS)]  # one alone would repeat itself
+    for nth, pattern, end, subject in zip(NTH, patterns, final, subjects, strict=True):
         verdict = "indeed" if subject == end.subject else "instead"
         found.append(pattern.format(nth=nth, x=subject, s=end.subject, verdict=verdict))
     kept = sum(subject == end.subject for subject, end in zip(subjects, final, strict=True))
