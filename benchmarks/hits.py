@@ -25,7 +25,7 @@ VARIANTS = [
     ("lookahead", {"shift": False}),
     ("lookahead", {"pool_from_prompt": False}),
     ("lookahead", {"window": 15, "guesses": 15}),
-    ("draft_model", {"gamma": 5, "confidence": 0.0}),
+    ("draft_model", {}),
     ("multi_candidate", {}),
     ("ouroboros", {}),
 ]

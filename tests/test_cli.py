@@ -97,7 +97,7 @@ def test_demo():
 def test_doctor():
     report = json.loads(run("doctor", "--repeats", "1", "--json").stdout)
     assert report["trees"]
-    assert report["cache_bytes_per_1000_tokens"] == 16 * 2 * 128 * 4 * 1000
+    assert report["cache_bytes_per_1000_tokens"] == 12 * 2 * 256 * 4 * 1000
     assert {cost["context"] for cost in report["row_costs"]} == {64, 512}
     assert sorted({cost["rows"] for cost in report["row_costs"]}) == [1, 2, 4, 8, 16, 32, 64, 128]
     assert len(report["draft_row_costs"]) == len(report["row_costs"])

@@ -61,7 +61,7 @@ PRESETS = {
         "phrases that lengthen the draft (Figure 6)", _ouroboros(*(f"suffixes={k}" for k in (0, 1, 2, 3, 5, 8))), "code"
     ),
     "ouroboros-matches": Preset(
-        "drafted tokens that match beside those accepted (Table 1)", "draft_model:gamma=20:confidence=0.0", "all"
+        "drafted tokens that match beside those accepted (Table 1)", "draft_model:gamma=20", "all"
     ),
     "ouroboros-lengths": Preset(
         "speed and quality by the limit of the text's length (Tables 14 and 15)", "draft_model,lookahead,ouroboros",
@@ -79,7 +79,7 @@ PRESETS = {
     ),
     "seed-drafts": Preset(
         "SEED's chain and tree drafts without the tree search (Tables 1 to 3)",
-        "draft_model:gamma=3:confidence=0.0,multi_candidate:k_config=1x1x1,multi_candidate:k_config=2x2x1,"
+        "draft_model:gamma=3,multi_candidate:k_config=1x1x1,multi_candidate:k_config=2x2x1,"
         "multi_candidate:k_config=2x2x1:verification=rejection,"
         "multi_candidate:k_config=2x2x1:replacement=true:verification=rejection", "math,passage,blocksworld",
     ),

@@ -16,12 +16,12 @@ class DraftModel(Method):
     paper = "Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318"
     needs_draft = True
 
-    gamma: int = option(8, "most tokens drafted per step", low=1, search=(2, 4, 6, 12, 16))
+    gamma: int = option(5, "most tokens drafted per step", low=1, search=(2, 3, 4, 6, 8, 12, 16))
     confidence: float = option(
-        0.4,
+        0.0,
         "draft no further behind a token less likely than this; 0 always drafts gamma",
         low=0,
-        search=(0.0, 0.2, 0.6),
+        search=(0.2, 0.4, 0.6),
     )
 
     def propose(self, sequence: Sequence) -> Asking:
