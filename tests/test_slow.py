@@ -1,5 +1,6 @@
 """The long checks: 200 prompts, 200 requests, memory, hits. `make test-slow`."""
 
+import copy
 import gc
 import random
 
@@ -34,7 +35,7 @@ def given(count):
 def test_nothing_unexplained_on_200_prompts(llm, temperature):
     """The embedded target in float32: identical, or different only at a proven near-tie."""
     prompts = given(200)
-    sampling = SamplingParams(max_tokens=48, temperature=temperature, seed=11)
+    sampling = SamplingParams(max_tokens=32, temperature=temperature, seed=11)
     plain = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=1)
     for method in METHODS:
         gained = 0
@@ -46,14 +47,26 @@ def test_nothing_unexplained_on_200_prompts(llm, temperature):
         assert gained > (3 if temperature else 20), method
 
 
+@pytest.fixture(scope="module")
+def light(llm):
+    """The embedded draft in float64 as a target, and as its draft a copy that is off by some noise: 400 runs are many."""
+    target = copy.deepcopy(llm.draft).double()
+    draft = copy.deepcopy(target)
+    torch.manual_seed(0)
+    for parameter in draft.parameters():
+        parameter.data += 0.2 * parameter.data.std() * torch.randn_like(parameter.data)
+    return LLM(target, llm.tokenizer, draft=draft)
+
+
 @pytest.mark.parametrize("method", names())
-def test_200_requests_alone_and_in_mixed_batches(method):
-    exact = LLM("demo", device="cpu", dtype="float64")
+def test_200_requests_alone_and_in_mixed_batches(light, method):
     prompts = given(200)
     sampling = SamplingParams(max_tokens=16, temperature=0.8, top_p=0.95, seed=2)
-    alone = [exact.generate(prompt, method=method, sampling=sampling).token_ids for prompt in prompts]
-    found = exact.generate(prompts, method=method, sampling=sampling, batch_size=16)
-    assert [result.token_ids for result in found] == alone
+    alone = [light.generate(prompt, method=method, sampling=sampling) for prompt in prompts]
+    found = light.generate(prompts, method=method, sampling=sampling, batch_size=16)
+    assert [result.token_ids for result in found] == [result.token_ids for result in alone]
+    gained = sum(result.stats.tokens_per_forward > 1 for result in alone)
+    assert gained > 20 or method == "autoregressive"
 
 
 def test_different_methods_share_a_batch(llm):

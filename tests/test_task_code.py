@@ -10,13 +10,11 @@ import pytest
 from leapdecode.tasks import code_families, code_grammar, code_write, sandbox
 from leapdecode.tasks.base import Example
 from leapdecode.tasks.code import (
-    NEXT_LINES,
-    SHOWN_LINES,
     Code,
     function_body,
     is_held_out,
     library_files,
-    library_lines,
+    methods_of,
 )
 
 TASK = Code()
@@ -208,17 +206,36 @@ def test_texts(split, kind):
         assert max(len(example.body + example.completion) for example in found) < 700  # about 200 tokens
 
 
-def test_source_comes_from_files_of_its_split():
+def test_library_files_belong_to_one_split():
     assert not set(library_files(True)) & set(library_files(False))
     assert len(library_files(False)) > 4 * len(library_files(True)) > 40
     assert is_held_out("abc.py") == is_held_out("abc.py")
-    texts = {split: {"\n".join(lines) for lines, _ in library_lines(split == "held_out")} for split in SPLITS}
-    for split, other in (SPLITS, SPLITS[::-1]):
-        for example in TASK.examples(split, 8, "source"):
-            whole = example.body + example.completion
-            assert any(whole in text for text in texts[split])
-            assert not any(whole in text for text in texts[other])
-            assert example.body.lstrip().startswith(("def ", "class "))
-            assert len(example.body.split("\n")) <= SHOWN_LINES
-            assert len(whole.split("\n")) <= SHOWN_LINES + NEXT_LINES + 1
-            assert TASK.score(example, example.completion) is None
+
+
+def test_classes_of_the_splits_share_no_order_of_methods_and_no_held_out_sentence():
+    train, held_out = (TASK.examples(split, 600, "source") for split in SPLITS)
+    assert not {e.facts["skeleton"] for e in train} & {e.facts["skeleton"] for e in held_out}
+    known = {sentence for example in train for sentence in example.facts["wordings"]}
+    for example in held_out:
+        new = [place for place, sentence in enumerate(example.facts["wordings"]) if sentence not in known]
+        assert new
+        assert max(new) >= len(example.facts["wordings"]) - 3  # one is in the half to be written
+
+
+def test_a_class_is_python_and_shows_some_of_its_methods():
+    for example in TASK.examples("train", 200, "source"):
+        shown, whole = methods_of(example.body), methods_of(example.body + example.completion)
+        assert whole == ["__init__", *example.facts["methods"]]
+        assert whole[: len(shown)] == shown
+        assert 2 <= len(whole) - len(shown) <= 3
+        exec(example.body + example.completion, made := {})
+        assert len(made) == 2  # the class and the builtins
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [("class A:\n    def f(self):\n        pass", ["f"]), ("class A:\n    def f(self:", []), ("x = 1", []), ("\0", []),
+     ("class A:\n    def f(self):\n        pass\nprint(1)", []), ("", []), ("(" * 900, [])],
+)  # fmt: skip
+def test_methods_of(source, found):
+    assert methods_of(source) == found

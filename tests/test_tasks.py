@@ -38,7 +38,7 @@ def test_a_prompt_is_header_demonstrations_body(name, kind):
     assert first.completion.endswith("\n")
 
 
-@pytest.mark.parametrize(("name", "kind"), [pair for pair in KINDS if pair != ("code", "source")])
+@pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_the_scorer_tells_right_from_empty_and_from_others(name, kind):
     task = find(name)
     examples = task.examples("held_out", 12, kind)

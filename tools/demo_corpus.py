@@ -25,43 +25,41 @@ PROMPT = -1.0  # marks a prompt's tokens until their weight is known
 SCRAMBLED = 0.5  # share of a passage's end sentences
 EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a question or a value: few tokens, and hard
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
-PHASES = (
-    0,
-    1300,
-    2900,
-)  # the steps from which the shares and prompt weights below hold: word problems are learnt soon,
-# copying over a distance is not; a passage is about 256 tokens long, so "middle" takes the place of "short" with it
-PROMPT_WEIGHTS = (0.5, 0.5, 0.2)  # names in a prompt teach copying; later they only add noise
-RIGHT_KEPT = 0.5  # share of right sub-answers kept in the last phase: who copies their sums must be wrong mostly
-SHARES = {  # by phase, of the tokens of a short batch and of a long one: headers and demonstrations are learnt there
-    "math/rationale": ((24, 12), (14, 8), (8, 4)),
-    "math/sub_question": ((5, 1), (3, 1), (3, 1)),
-    "math/sub_answer": ((4, 1), (3, 1), (2, 1)),
-    "math/value": ((6, 3), (12, 6), (22, 10)),
-    "blocksworld/action": ((9, 20), (12, 22), (13, 26)),
-    "blocksworld/plan": ((5, 9), (4, 7), (3, 5)),
-    "blocksworld/value": ((7, 16), (9, 16), (6, 12)),
-    "passage/passage": ((7, 4), (20, 12), (22, 14)),
-    "passage/value": ((5, 3), (9, 4), (5, 3)),
-    "choice/multiple": ((8, 7), (18, 11), (20, 12)),
-    "choice/yes_no": ((5, 4), (8, 5), (12, 7)),
-    "sql/query": ((6, 3), (5, 3), (5, 3)),
-    "code/function": ((8, 5), (6, 4), (6, 4)),
-    "source": ((10, 12), (8, 9), (8, 8)),
-    "reference": ((2, 1), (1, 1), (1, 1)),
+# The steps from which what follows holds. Word problems are learnt soon, copying over a distance is not; a passage is
+# about 256 tokens long, so from the second phase on "middle" takes the place of "short".
+PHASES = (0, 1300, 2900, 4400)
+PROMPT_WEIGHTS = (0.5, 0.5, 0.2, 0.2)  # names in a prompt teach copying; later they only add noise
+RIGHT_KEPT = (1.0, 1.0, 0.5, 0.5)  # share of right sub-answers kept: who copies their sums must be wrong mostly
+SHARES = {  # of the tokens of a short batch and of a long one: headers and demonstrations are learnt there
+    "math/rationale": ((24, 12), (14, 8), (8, 4), (8, 4)),
+    "math/sub_question": ((5, 1), (3, 1), (3, 1), (2, 1)),
+    "math/sub_answer": ((4, 1), (3, 1), (2, 1), (2, 1)),
+    "math/value": ((6, 3), (12, 6), (22, 10), (7, 4)),
+    "blocksworld/action": ((9, 20), (12, 22), (13, 26), (24, 34)),
+    "blocksworld/plan": ((5, 9), (4, 7), (3, 5), (5, 8)),
+    "blocksworld/value": ((7, 16), (9, 16), (6, 12), (3, 6)),
+    "passage/passage": ((7, 4), (20, 12), (22, 14), (20, 12)),
+    "passage/value": ((5, 3), (9, 4), (5, 3), (5, 3)),
+    "choice/multiple": ((8, 7), (18, 11), (20, 12), (22, 13)),
+    "choice/yes_no": ((5, 4), (8, 5), (12, 7), (14, 8)),
+    "sql/query": ((6, 3), (5, 3), (5, 3), (5, 3)),
+    "code/function": ((8, 5), (6, 4), (6, 4), (6, 4)),
+    "code/source": ((0, 0), (0, 0), (0, 0), (16, 10)),
+    "library": ((10, 12), (8, 9), (8, 8), (3, 3)),
+    "reference": ((2, 1), (1, 1), (1, 1), (0, 0)),
 }
 
 
 def texts() -> dict[str, list[str]]:
     """The texts that are no task's: standard-library source and the language reference."""
-    source = [path.read_text(encoding="utf-8", errors="ignore") for path in library_files(held_out=False)]
+    library = [path.read_text(encoding="utf-8", errors="ignore") for path in library_files(held_out=False)]
     reference = [text for name, text in sorted(topics.topics.items()) if not is_held_out(name)]
-    return {"source": source, "reference": reference}
+    return {"library": library, "reference": reference}
 
 
 def task_kinds() -> list[tuple[Task, str]]:
-    """Every generated kind of every task; `source` is read from files instead."""
-    return [(find(name), kind) for name in names() for kind in find(name).kinds if kind != "source"]
+    """Every kind of every task."""
+    return [(find(name), kind) for name in names() for kind in find(name).kinds]
 
 
 def deciding(example: Example) -> list[tuple[int, int]]:
@@ -73,6 +71,8 @@ def deciding(example: Example) -> list[tuple[int, int]]:
         return [(text.rindex(". ", 0, text.rindex(" So the ")) + 2, len(text))]
     if text.startswith((" good", " bad")):
         return [(0, text.index("."))]
+    if example.kind == "action":  # why this action: the line between the state and the action
+        return [(text.index("\n", 1), text.rindex("\n", 0, -1))]
     if example.kind != "passage":
         return []
     starts = [text.index(sentence) for sentence in example.facts["ends"]]
@@ -151,8 +151,8 @@ class Corpus:
             task, name = self.tasks[kind]
             count = rng.choice((1, 1, 2, 3, 4, 5)) if long else 1
             found = [task.make(random.Random(rng.random()), "train", name) for _ in range(count)]
-            last = phase == len(PHASES) - 1
-            if kind == "math/value" and last and found[0].facts["right"] and rng.random() > RIGHT_KEPT:
+            kept = RIGHT_KEPT[phase] if kind == "math/value" and found[0].facts["right"] else 1.0
+            if kept < 1.0 and rng.random() > kept:
                 continue
             if kind == "passage/passage":
                 found = [scrambled(example, rng) for example in found]

@@ -69,7 +69,7 @@ def values_of(task: Task, examples: list[Example], texts: list[str]) -> dict[str
 def measure(llm: LLM, small: LLM, task: Task, kind: str, count: int, shots: int) -> dict[str, Any]:
     """One row of the report."""
     examples, prompts = prompts_of(task, kind, count, shots)
-    sampling = SamplingParams(max_tokens=MAX_TOKENS if kind != "source" else 96)
+    sampling = SamplingParams(max_tokens=MAX_TOKENS)
     results = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=16)
     drafted = small.generate(prompts, method="autoregressive", sampling=sampling, batch_size=16)
     texts = [result.text for result in results]

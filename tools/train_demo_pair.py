@@ -6,9 +6,9 @@
     python tools/train_demo_pair.py --start leapdecode/data/demo --only target --steps 4000   # trains it further
 
 `demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up and
-then falls linearly to zero, for the target twice. The target begins with half of its layers, which cost half as much,
-and gets the others at step `GROWN`. Checkpoints are safetensors files under --work; --export writes fp16 weights, the
-tokenizer and SHA256SUMS, the form that `leapdecode` loads.
+then falls linearly to zero, for the target three times. The target begins with half of its layers, which cost half as
+much, and gets the others at step `GROWN`. Checkpoints are safetensors files under --work; --export writes fp16 weights,
+the tokenizer and SHA256SUMS, the form that `leapdecode` loads.
 """
 
 import argparse
@@ -37,13 +37,13 @@ SHAPES = {
 }
 HEAD_SIZE = 64
 RATES = {  # (last step, highest rate): each falls linearly to zero
-    "target": ((2900, 2e-3), (4400, 8e-4)),
+    "target": ((2900, 2e-3), (4400, 8e-4), (5800, 6e-4)),
     "draft": ((3000, 2e-3),),
 }
 WARM = 100  # steps of warm-up
 STEPS = {role: rates[-1][0] for role, rates in RATES.items()}
 GROWN = {"target": 1300, "draft": 0}  # the step from which all layers are there
-FIRST_BATCH = {"target": 0, "draft": 4000}  # the draft sees other text, in the target's later shares
+FIRST_BATCH = {"target": 0, "draft": 7000}  # the draft sees other text, in the target's later shares
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'assistant' %} {{ message['content'] }}\n\n"

@@ -1,6 +1,6 @@
-"""Python: small documented functions, scored by running them, and standard-library source to continue."""
+"""Python: small documented functions, scored by running them, and classes in a library's manner to continue."""
 
-import functools
+import ast
 import hashlib
 import random
 import sysconfig
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from leapdecode.tasks import sandbox
 from leapdecode.tasks.base import Example, Split, Task
+from leapdecode.tasks.code_classes import write_class
 from leapdecode.tasks.code_families import write_family
 from leapdecode.tasks.code_write import write
 
@@ -24,21 +25,21 @@ SKIPPED = {
     "__pycache__",
 }
 HELD_OUT_SHARE = 8  # one file in eight
-SHOWN_LINES, NEXT_LINES = 24, 20
 FAMILY_SHARE = 0.35
 
 
 class Code(Task):
-    """Functions to write from their documentation, and source files of Python itself to continue."""
+    """Functions to write from their documentation, and classes to continue that name their methods."""
 
     name: ClassVar[str] = "code"
-    summary: ClassVar[str] = "write a documented Python function (run against tests), or continue library source"
+    summary: ClassVar[str] = "write a documented Python function (run against tests), or continue a documented class"
     kinds: ClassVar[tuple[str, ...]] = ("function", "source")
 
     def make(self, rng: random.Random, split: Split, kind: str) -> Example:
         if self.check_kind(kind) == "source":
-            shown, following = passage(rng, split == "held_out", SHOWN_LINES, NEXT_LINES)
-            return Example("source", shown, following)
+            found = write_class(rng, split == "held_out")
+            made_of = {"methods": found.methods, "skeleton": found.skeleton, "wordings": found.wordings}
+            return Example("source", found.head, found.body, made_of)
         written = (write_family if rng.random() < FAMILY_SHARE else write)(rng, split == "held_out")
         facts = {
             "function": written.name,
@@ -49,10 +50,21 @@ class Code(Task):
         return Example("function", written.head, written.body, facts)
 
     def score(self, example: Example, text: str) -> float | None:
-        """1.0 if the function passes every test, else 0.0; source has no checker. Runs `text` in the sandbox."""
-        if example.kind != "function":
-            return None
+        """1.0 if the function passes every test, run in the sandbox, or if the class has its methods; else 0.0."""
+        if example.kind == "source":
+            return float(methods_of(example.body + text) == ["__init__", *example.facts["methods"]])
         return float(passes(example.facts, example.body + function_body(text)))
+
+
+def methods_of(source: str) -> list[str]:
+    """The methods of the one class that `source` is, in order; none where it is anything else."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    if len(body) != 1 or not isinstance(body[0], ast.ClassDef):
+        return []
+    return [part.name for part in body[0].body if isinstance(part, ast.FunctionDef)]
 
 
 def function_body(text: str) -> str:
@@ -88,27 +100,3 @@ def library_files(held_out: bool) -> list[Path]:
         if not SKIPPED.intersection(parts.parts) and is_held_out(parts.as_posix()) == held_out:
             found.append(path)
     return found
-
-
-@functools.cache
-def library_lines(held_out: bool) -> list[tuple[list[str], list[int]]]:
-    """Of each file of a split: its lines, and where a passage can start (`def` or `class`, enough lines after it)."""
-    found = []
-    for path in library_files(held_out):
-        lines = path.read_text(encoding="utf-8", errors="ignore").split("\n")
-        lasts = len(lines) - SHOWN_LINES - NEXT_LINES
-        starts = [
-            place for place, line in enumerate(lines[: max(lasts, 0)]) if line.lstrip().startswith(("def ", "class "))
-        ]
-        if starts:
-            found.append((lines, starts))
-    return found
-
-
-def passage(rng: random.Random, held_out: bool, shown: int, following: int) -> tuple[str, str]:
-    """Lines of a random file from a `def` or `class`, and the lines after them; cut before the line feed between."""
-    lines, starts = rng.choice(library_lines(held_out))
-    start = rng.choice(starts)
-    text = "\n".join(lines[start : start + shown + following]).rstrip("\n") + "\n"
-    head = "\n".join(lines[start : start + shown]).rstrip()
-    return head, text[len(head) :]
