@@ -151,8 +151,9 @@ class Corpus:
             task, name = self.tasks[kind]
             count = rng.choice((1, 1, 2, 3, 4, 5)) if long else 1
             found = [task.make(random.Random(rng.random()), "train", name) for _ in range(count)]
-            kept = RIGHT_KEPT[phase] if kind == "math/value" and found[0].facts["right"] else 1.0
-            if kept < 1.0 and rng.random() > kept:
+            if kind == "math/value":
+                found = [one for one in found if not one.facts["right"] or rng.random() < RIGHT_KEPT[phase]]
+            if not found:
                 continue
             if kind == "passage/passage":
                 found = [scrambled(example, rng) for example in found]

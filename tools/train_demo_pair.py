@@ -3,7 +3,7 @@
     python tools/train_demo_pair.py                      # tokenizer, target, draft; resumes where it stopped
     python tools/train_demo_pair.py --only draft --minutes 5
     python tools/train_demo_pair.py --export leapdecode/data/demo
-    python tools/train_demo_pair.py --start leapdecode/data/demo --only target --steps 4000   # trains it further
+    python tools/train_demo_pair.py --start leapdecode/data/demo --only target   # goes on from there
 
 `demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up and
 then falls linearly to zero, for the target three times. The target begins with half of its layers, which cost half as
@@ -260,8 +260,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after this long; run again to go on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--export", type=Path, metavar="DIR", help="write the trained pair here and stop")
-    parser.add_argument("--start", type=Path, metavar="DIR", help="first make checkpoints of the pair exported here")
+    parser.add_argument("--start", type=Path, metavar="DIR", help="begin with the pair exported here")
     arguments = parser.parse_args()
+    if arguments.start and (arguments.work / "tokenizer").exists():
+        parser.error(
+            f"--start would replace what {arguments.work} holds; leave it out to go on, or choose another --work"
+        )
     if arguments.start:
         start_from(arguments.start, arguments.work)
     if (arguments.work / "tokenizer").exists():

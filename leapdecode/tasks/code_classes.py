@@ -191,31 +191,31 @@ same(other) | return (self.start, self.end) == (other.start, other.end)
     Whether both ends are equal. | Compare with another {c}. | No difference?
 """)
 
-FAMILIES = (
+FAMILIES = (  # classes and things begin with consonants: "a" stands before them
     Family(
-        "list", ("Basket", "Shelf", "Box", "Drawer", "Album", "Tray", "Chest", "Bag", "Stack", "Pile", "Store"),
-        (("apple", "apples"), ("book", "books"), ("coin", "coins"), ("photo", "photos"), ("letter", "letters"),
-         ("ticket", "tickets"), ("stamp", "stamps"), ("key", "keys"), ("card", "cards"), ("item", "items")),
+        "list", ("Basket", "Shelf", "Box", "Drawer", "Folder", "Tray", "Chest", "Bag", "Stack", "Pile", "Store"),
+        (("pear", "pears"), ("book", "books"), ("coin", "coins"), ("photo", "photos"), ("letter", "letters"),
+         ("ticket", "tickets"), ("stamp", "stamps"), ("key", "keys"), ("card", "cards"), ("token", "tokens")),
         ("A {c} of {ts}", "A {c} that holds {ts}", "Keep {ts} in a {c}"),
         (("{ts}=()", "self.{ts} = list({ts})"), ("{ts}", "self.{ts} = list({ts})")), LISTED,
     ),
     Family(
-        "dict", ("Table", "Ledger", "Register", "Index", "Board", "Census", "Record", "Catalog", "Survey", "Budget"),
-        (("price", "prices"), ("score", "scores"), ("weight", "weights"), ("age", "ages"), ("rank", "ranks"),
+        "dict", ("Table", "Ledger", "Register", "Roster", "Board", "Census", "Record", "Catalog", "Survey", "Budget"),
+        (("price", "prices"), ("score", "scores"), ("weight", "weights"), ("length", "lengths"), ("rank", "ranks"),
          ("height", "heights"), ("debt", "debts"), ("grade", "grades"), ("cost", "costs"), ("value", "values")),
         ("A {c} of {ts} by name", "Names and their {ts}", "A {c} that maps names to {ts}"),
         (("", "self.{ts} = dict()"), ("{ts}=()", "self.{ts} = dict({ts})")), MAPPED,
     ),
     Family(
-        "count", ("Counter", "Tank", "Meter", "Account", "Gauge", "Battery", "Bucket", "Barrel", "Purse", "Quota"),
+        "count", ("Counter", "Tank", "Meter", "Fund", "Gauge", "Battery", "Bucket", "Barrel", "Purse", "Quota"),
         (("level", "levels"), ("total", "totals"), ("charge", "charges"), ("load", "loads"), ("state", "states"),
          ("balance", "balances"), ("volume", "volumes"), ("usage", "usages"), ("stock", "stocks")),
         ("A {c} with a {t} and a limit", "A {t} that has a limit", "Keep a {t} below its limit"),
         (("limit", "self.{t} = 0; self.limit = limit"), ("{t}, limit", "self.{t} = {t}; self.limit = limit")), COUNTED,
     ),
     Family(
-        "range", ("Span", "Interval", "Period", "Section", "Window", "Segment", "Stretch", "Phase", "Shift", "Era"),
-        (("day", "days"), ("line", "lines"), ("hour", "hours"), ("page", "pages"), ("point", "points"),
+        "range", ("Span", "Passage", "Period", "Section", "Window", "Segment", "Stretch", "Phase", "Shift", "Term"),
+        (("day", "days"), ("line", "lines"), ("minute", "minutes"), ("page", "pages"), ("point", "points"),
          ("year", "years"), ("step", "steps"), ("mile", "miles"), ("second", "seconds")),
         ("A {c} of {ts} from start to end", "A {c} between two {ts}", "The {ts} from start up to end"),
         (("start, end", "self.start = start; self.end = end"), ("start, end", "self.start, self.end = start, end")),
