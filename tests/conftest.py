@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 
@@ -8,6 +10,17 @@ from leapdecode import LLM
 def llm():
     """The embedded pair in float32."""
     return LLM("demo", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def light(llm):
+    """The embedded draft in float64 as a target, and as its draft a copy that is off by some noise: for many runs."""
+    target = copy.deepcopy(llm.draft).double()
+    draft = copy.deepcopy(target)
+    torch.manual_seed(0)
+    for parameter in draft.parameters():
+        parameter.data += 0.2 * parameter.data.std() * torch.randn_like(parameter.data)
+    return LLM(target, llm.tokenizer, draft=draft)
 
 
 @pytest.fixture(autouse=True)

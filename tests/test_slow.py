@@ -1,6 +1,5 @@
 """The long checks: 200 prompts, 200 requests, memory, hits. `make test-slow`."""
 
-import copy
 import gc
 import random
 
@@ -45,17 +44,6 @@ def test_nothing_unexplained_on_200_prompts(llm, temperature):
             if result.token_ids != reference.token_ids:
                 assert audit(llm, result, sampling).unexplained == 0, (method, prompt)
         assert gained > (3 if temperature else 20), method
-
-
-@pytest.fixture(scope="module")
-def light(llm):
-    """The embedded draft in float64 as a target, and as its draft a copy that is off by some noise: 400 runs are many."""
-    target = copy.deepcopy(llm.draft).double()
-    draft = copy.deepcopy(target)
-    torch.manual_seed(0)
-    for parameter in draft.parameters():
-        parameter.data += 0.2 * parameter.data.std() * torch.randn_like(parameter.data)
-    return LLM(target, llm.tokenizer, draft=draft)
 
 
 @pytest.mark.parametrize("method", names())
