@@ -55,6 +55,12 @@ NUMBERS = [
     ("So the answer is 1,2000.", None),
     ("So the answer is 1.2.3", None),
     ("So the answer is 1e3", None),
+    ("So the answer is 18 apples or 19 apples", None),
+    ("So the answer is 18, or 19.", None),
+    ("So the answer is 18 and 19", None),
+    ("So the answer is 18 thousand.", None),
+    ("So the answer is 18\xb2.", None),
+    ("The final answer is 18.", 18),
     ("So the answer is 3/0.", None),
     ("So the answer is 3/", None),
     ("So the answer is \u0663.", None),
@@ -111,7 +117,40 @@ CHOICES = [
     ("Yes.", WORDS, None),
     ("So the answer is a+.", ["a", "a+"], "a+"),
     ("So the answer is pizza with cheese", ["pizza", "soup"], "pizza"),
+    ("So the answer is (b) & (c)", LETTERS, None),
+    ("So the answer is b; c", LETTERS, None),
+    ("So the answer is (b)? No, (c).", LETTERS, None),
+    ("So the answer is (b), not (c).", LETTERS, "b"),
+    ("So the answer is (b) because (c) is red.", LETTERS, "b"),
+    ("So the answer is (b). Option (c) is red.", LETTERS, "b"),
+    ("So the answer is yes? No.", WORDS, None),
+    ("So the answer is yes no", WORDS, None),
+    ("So the answer is yes or perhaps no", WORDS, None),
+    ("So the answer is yes, no one is left.", WORDS, "yes"),
+    ("The final answer is (b)", LETTERS, "b"),
 ]
+OPTIONS = {"a": "4", "b": "the park", "c": "Olga", "d": "bedroom"}
+NAMED = [
+    ("the park.", "b"),
+    ("(b) the park.", "b"),
+    ("(B) The park", "b"),
+    ("Olga's.", "c"),
+    ("in the bedroom", "d"),
+    ("4.", "a"),
+    ("(b) Olga.", None),
+    ("(b) the park or (c) Olga.", None),
+    ("the park or (c).", None),
+    ("4.5", None),
+    ("4,000", None),
+    ("4 + 1", None),
+    ("a parking lot", None),
+    ("the parks", None),
+]
+
+
+@pytest.mark.parametrize(("text", "label"), NAMED)
+def test_options_may_be_named(text: str, label: str | None) -> None:
+    assert final_choice(f"So the answer is {text}", list(OPTIONS), OPTIONS) == label
 
 
 @pytest.mark.parametrize(("text", "labels", "label"), CHOICES)
@@ -142,6 +181,10 @@ VALUES = [
     ("Between 1 and 10: 3", 3),
     ("I checked that 2 + 5 = 7, and give it 9.", 9),
     ("A solid 8, I think", 8),
+    (" 3 + 4 = 7 is right. So the number is 9.", 9),
+    (" The number 18 is right. So the number is 9.", 9),
+    (" 4 paragraphs, all in order.\nThus the coherency score is 10.", 10),
+    (" So the number is 12.", None),
     ("", None),
     ("good", None),
     ("out of 10", None),

@@ -20,6 +20,7 @@ from leapdecode.tasks.blocksworld_world import (
     Action,
     State,
     apply,
+    begins_as_action,
     best_action,
     best_plan,
     broken_rule,
@@ -246,11 +247,35 @@ def test_values_are_balanced_and_only_the_opening_word_counts():
         ("\nbad, not good", False),
         ("goodness", None),
         ("not bad", None),
+        ("good or bad", None),
+        ("Good? No, bad.", None),
         ("", None),
     ],
 )
 def test_reading_a_verdict(text, verdict):
     assert parse_evaluation(text) is verdict
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("- {}", False),
+        ("2. {}", False),
+        ("I {}.", False),
+        ("Then {}", False),
+        ("Stacks are built from the bottom.\n{}", False),
+        ("pick  up the purple block\n{}", True),
+        ("- pick up purple\n{}", True),
+        ("I pick up purple.\n{}", True),
+    ],
+)
+def test_marks_of_a_list_and_spaces_change_no_action(line, changed):
+    """A line that begins as an action is one, whatever stands before it; other lines are thoughts."""
+    for kind in ("plan", "action"):
+        example = TASK.examples("held_out", 1, kind)[0]
+        first = next(text for text in example.completion.strip("\n").split("\n") if begins_as_action(text))
+        after = example.completion.partition(first)[2]
+        assert TASK.score(example, f"\n{line.format(first)}{after}") == (not changed), kind
 
 
 def test_prompts_for_a_search_are_those_of_training():

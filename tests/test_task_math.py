@@ -189,6 +189,10 @@ TRICKY = [
     (MIDDLE, " 12 + 6 = 17. No, 12 + 6 = 18.", 0.0),
     (MIDDLE, " 12 + 6 = 18.5", 0.0),
     (MIDDLE, " 12 + 6 = 180", 0.0),
+    (MIDDLE, " 12 + 6 = 18.0", 1.0),
+    (MIDDLE, " 12 + 6 = $18", 1.0),
+    (MIDDLE, " 12 + 6 = 18 + 5 = 23", 0.0),
+    (MIDDLE, " 12 + 6 = 18 or 19", 0.0),
     (MIDDLE, " Ann has 18 apples.", 0.0),
     (MIDDLE, " 12 + 6 =\n 18", 0.0),
     (FINAL, " Ann has 12 + 6 = 18 apples. So the answer is 18.", 1.0),
@@ -211,6 +215,9 @@ TRICKY = [
     (WRONG, " 6", 0.0),
     (WRONG, " out of 10", 0.0),
     (WRONG, " 0", 0.0),
+    (RIGHT, " 3 + 4 = 7 is right. So the number is 9.", 1.0),
+    (WRONG, " 3 + 4 = 7 is right. So the number is 9.", 0.0),
+    (RIGHT, "\n\nGiven a question: Ann has 7 ...\nThe number is: 8", 0.0),
 ]
 
 

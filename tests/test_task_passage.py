@@ -77,7 +77,10 @@ def test_the_plan_does_not_copy_and_each_paragraph_keeps_its_subject(split):
         GOOD.strip(),
         GOOD + "\nAnalyze the passage: more",
         GOOD + "Write a coherent passage of 4 short paragraphs.\n\nPassage:\n\nx",
-        GOOD.rstrip() + "\nAnd a line that follows.\n\nAnd more.",
+        GOOD.replace("\n", "\r\n"),
+        GOOD.replace("\n\n", "\n \n"),
+        GOOD.replace("Once it was so.", 'They said, "It was so!"'),
+        GOOD.replace("Once it was so.", "Once it was so\u2026"),
         "Passage:\n" + "\n\n".join(ENDS),
     ],
 )
@@ -92,7 +95,9 @@ def test_right_passages(text):
         (GOOD.replace("Passage:", ""), 0),
         (GOOD.replace("\n\n", "\n"), 0),
         (GOOD + "\nA fifth paragraph.", 0),
+        (GOOD.rstrip() + "\nAnd a line that follows.", 0.75),
         (GOOD.replace("\n\n", "\n", 1), 0),
+        (GOOD.replace("Once it was so.", "Once it was so, when"), 0),
         ("Passage:\n" + "\n\n".join(ENDS[:3]), 0),
         ("Passage:\n" + "\n\n".join(ENDS[::-1]), 0),
         (GOOD.replace("hid the key.", "hid the key"), 0.75),
@@ -130,13 +135,16 @@ def test_scores_follow_the_rule():
         assert value_prompt(passage) == example.body
 
 
-def test_a_value_may_be_off_by_one():
+def test_a_value_is_right_or_wrong():
     for example in TASK.examples("held_out", 100, "value"):
         score = example.facts["score"]
         for value in range(1, 11):
-            right = float(abs(value - score) <= 1)
+            right = float(value == score)
             assert TASK.score(example, f" The first drifts.\nThus the coherency score is {value}.\n") == right
-            assert TASK.score(example, f" {value}/10\nThus the coherency score is {score}") == right
+            assert TASK.score(example, f" {value} paragraphs.\nThus the coherency score is {score}") == 1
+            assert (
+                TASK.score(example, f" {value}/10\nAnalyze the passage: Thus the coherency score is {score}") == right
+            )
             changed = example.completion.replace(f"score is {score}.", f"score is {value}.")
             assert TASK.score(example, changed) == right
         assert TASK.score(example, example.completion.split("\n")[0]) == 0

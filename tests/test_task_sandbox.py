@@ -313,3 +313,14 @@ def test_is_quick():
     for _ in range(10):
         assert sandbox.call("def f(n):\n    return n * n", "f", [(3,)]) == [9]
     assert time.monotonic() - began < 1.5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "from collections import Counter\n    return Counter(values).most_common(1)[0][0]",
+        "import statistics\n    return statistics.mode(values)",
+    ],
+)
+def test_modules_that_import_late_work(body):
+    assert sandbox.call(f"def f(values):\n    {body}\n", "f", [([3, 1, 3],)]) == [3]

@@ -1,12 +1,11 @@
 import random
 import re
-import sqlite3
 from collections import Counter
 
 import pytest
 
 from leapdecode.tasks import sql
-from leapdecode.tasks.sql import Sql, is_reserved, near_misses, results
+from leapdecode.tasks.sql import Sql, near_misses, new_opening, results, trained
 from leapdecode.tasks.sql_questions import FAMILIES, OPENERS
 from leapdecode.tasks.sql_schemas import HELD_OUT, TRAIN, several
 
@@ -83,14 +82,44 @@ def test_splits_share_no_pair_of_family_and_schema_or_opening(examples):
     assert sum(both) > 20  # the test can fail: two draws of one split do share pairs
 
 
+def test_no_held_out_wording_is_trained_with_other_nouns(examples):
+    def wording(example):
+        family, _, opener, _ = example.facts["skeleton"].split("/")
+        return family, opener
+
+    trained_ones = {wording(example) for example in examples["train"]}
+    assert not trained_ones & {wording(example) for example in examples["held_out"]}
+    assert len(trained_ones) > 60
+
+
+def test_parents_without_children_do_not_decide(examples):
+    """ "The number of cats of every owner" may count those without one as zero, or leave them out."""
+    counted = 0
+    for example in [*examples["train"], *TASK.examples("train", 400, seed=2)]:
+        found = re.match(r"SELECT (\S+), (.*) FROM (\w+) JOIN (\w+) ON (.*) GROUP BY", example.facts["sql"])
+        if found:
+            value = found[2].replace("COUNT(*)", f"COUNT({found[3]}.id)")
+            other = f"SELECT {found[1]}, {value} FROM {found[4]} LEFT JOIN {found[3]} ON {found[5]} GROUP BY {found[1]}"
+            counted += TASK.score(example, f" {other};\n") == 1
+            assert TASK.score(example, f" {other};\n") == 1
+    assert counted > 5
+
+
+def test_order_does_not_count_where_only_the_best_are_asked_for():
+    example = shop("SELECT name FROM shop ORDER BY price LIMIT 2;")
+    two = " SELECT name FROM shop WHERE id IN (SELECT id FROM shop ORDER BY price LIMIT 2) ORDER BY name DESC;"
+    assert TASK.score(example, two) == 1
+    assert TASK.score(example, " SELECT name FROM shop ORDER BY price DESC LIMIT 2;") == 0
+
+
 def test_every_family_and_opening_is_trained_and_every_schema_used(examples):
     for split in SPLITS:
         found = {example.facts["skeleton"].split("/")[0] for example in examples[split]}
-        assert found == {family.__name__ for family in FAMILIES}
+        assert len(found) >= len(FAMILIES) - (split == "held_out")  # one has too few openings to keep one back
     for family in FAMILIES:
-        assert any(not is_reserved(schema, family, opener) for schema in TRAIN for opener in range(4))
+        assert any(trained(schema, family, opener) for schema in TRAIN for opener in range(4))
     for opener in range(len(OPENERS)):
-        assert sum((FAMILIES.index(family) + opener) % 5 != 0 for family in FAMILIES) > 10
+        assert sum(not new_opening(family, opener) for family in FAMILIES) > 10
     assert not {e.facts["skeleton"].split("/")[1] for e in examples["train"]} & {s.tables[0].name for s in HELD_OUT}
 
 
@@ -128,7 +157,11 @@ def test_form(examples, split):
         (" SELECT name, price FROM shop WHERE price > 10;\n", 0),
         (" SELECT DISTINCT name FROM shop;\n", 0),
         (" SELECT 'Ben' UNION SELECT 'Carla';\n", 0),
-        ("\nSELECT name FROM shop WHERE price > 10;\n", 0),
+        ("\nSELECT name FROM shop WHERE price > 10;\n", 1),
+        (" SELECT name\nFROM shop\n  WHERE price > 10;\n", 1),
+        (" SELECT name FROM shop\n  WHERE price > 10 AND 1 = 0;\n", 0),
+        (" SELECT name FROM shop WHERE price > 10\n\nand so on", 1),
+        (" SELECT name FROM shop WHERE substr(price, 1, 1) > '1' AND ifnull(price, 0) > 10;\n", 1),
         (" ; SELECT name FROM shop WHERE price > 10;\n", 0),
         (" SELECT name FROM shops WHERE price > 10;\n", 0),
         (" name FROM shop WHERE price > 10;\n", 0),
@@ -172,6 +205,13 @@ def test_order_counts_where_the_reference_orders(said, score):
         "SELECT name FROM shop WHERE price > ?",
         "SELECT 1; SELECT 2",
         "SELECT " + "(" * 5000,
+        "SELECT name FROM shop" + " " * 2000,
+        "WITH a AS (SELECT 1 x)"
+        + "".join(
+            f", {new} AS (SELECT x FROM {old} UNION ALL SELECT x FROM {old})"
+            for old, new in zip("abcdefghijklmnopqrs", "bcdefghijklmnopqrst", strict=True)
+        )
+        + " SELECT x FROM t",  # doubles with every name, while it is prepared
         "SELECT '\ud800'",
         "SELECT \x00",
         "",
@@ -201,4 +241,3 @@ def test_a_wrong_way_of_comparing_would_be_noticed():
     """The multiset counts duplicates: a query that drops one of two equal rows is wrong."""
     example = shop("SELECT city FROM shop WHERE price > 1;")
     assert TASK.score(example, " SELECT DISTINCT city FROM shop WHERE price > 1;") == 0
-    assert sqlite3.sqlite_version_info >= (3, 30)

@@ -22,31 +22,31 @@ from leapdecode.tasks.registry import find, names
 SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": (4, 1536)}  # (B, T), B * T tokens
 LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
 PROMPT = -1.0  # marks a prompt's tokens until their weight is known
-SCRAMBLED = 0.5  # share of a passage's end sentences
+SCRAMBLED, WHOLLY = 0.6, 0.3  # shares of a passage's end sentences, of those with their words in any order
 EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a question or a value: few tokens, and hard
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
 # The steps from which what follows holds. Word problems are learnt soon, copying over a distance is not; a passage is
 # about 256 tokens long, so from the second phase on "middle" takes the place of "short".
-PHASES = (0, 1300, 2900, 4400)
-PROMPT_WEIGHTS = (0.5, 0.5, 0.2, 0.2)  # names in a prompt teach copying; later they only add noise
-RIGHT_KEPT = (1.0, 1.0, 0.5, 0.5)  # share of right sub-answers kept: who copies their sums must be wrong mostly
+PHASES = (0, 1300, 2900, 4400, 5800, 6500)
+PROMPT_WEIGHTS = (0.5, 0.5, 0.2, 0.2, 0.2, 0.2)  # names in a prompt teach copying; later they only add noise
+RIGHT_KEPT = (1.0, 1.0, 0.5, 0.5, 0.5, 0.5)  # share of right sub-answers kept: copying must not pay
 SHARES = {  # of the tokens of a short batch and of a long one: headers and demonstrations are learnt there
-    "math/rationale": ((24, 12), (14, 8), (8, 4), (8, 4)),
-    "math/sub_question": ((5, 1), (3, 1), (3, 1), (2, 1)),
-    "math/sub_answer": ((4, 1), (3, 1), (2, 1), (2, 1)),
-    "math/value": ((6, 3), (12, 6), (22, 10), (7, 4)),
-    "blocksworld/action": ((9, 20), (12, 22), (13, 26), (24, 34)),
-    "blocksworld/plan": ((5, 9), (4, 7), (3, 5), (5, 8)),
-    "blocksworld/value": ((7, 16), (9, 16), (6, 12), (3, 6)),
-    "passage/passage": ((7, 4), (20, 12), (22, 14), (20, 12)),
-    "passage/value": ((5, 3), (9, 4), (5, 3), (5, 3)),
-    "choice/multiple": ((8, 7), (18, 11), (20, 12), (22, 13)),
-    "choice/yes_no": ((5, 4), (8, 5), (12, 7), (14, 8)),
-    "sql/query": ((6, 3), (5, 3), (5, 3), (5, 3)),
-    "code/function": ((8, 5), (6, 4), (6, 4), (6, 4)),
-    "code/source": ((0, 0), (0, 0), (0, 0), (16, 10)),
-    "library": ((10, 12), (8, 9), (8, 8), (3, 3)),
-    "reference": ((2, 1), (1, 1), (1, 1), (0, 0)),
+    "math/rationale": ((24, 12), (14, 8), (8, 4), (8, 4), (7, 3), (7, 3)),
+    "math/sub_question": ((5, 1), (3, 1), (3, 1), (2, 1), (1, 1), (1, 1)),
+    "math/sub_answer": ((4, 1), (3, 1), (2, 1), (2, 1), (2, 1), (2, 1)),
+    "math/value": ((6, 3), (12, 6), (22, 10), (7, 4), (6, 3), (6, 3)),
+    "blocksworld/action": ((9, 20), (12, 22), (13, 26), (24, 34), (28, 38), (32, 40)),
+    "blocksworld/plan": ((5, 9), (4, 7), (3, 5), (5, 8), (2, 4), (2, 4)),
+    "blocksworld/value": ((7, 16), (9, 16), (6, 12), (3, 6), (2, 3), (2, 3)),
+    "passage/passage": ((7, 4), (20, 12), (22, 14), (20, 12), (26, 16), (24, 16)),
+    "passage/value": ((5, 3), (9, 4), (5, 3), (5, 3), (4, 2), (3, 2)),
+    "choice/multiple": ((8, 7), (18, 11), (20, 12), (22, 13), (17, 11), (14, 9)),
+    "choice/yes_no": ((5, 4), (8, 5), (12, 7), (14, 8), (9, 6), (9, 6)),
+    "sql/query": ((6, 3), (5, 3), (5, 3), (5, 3), (4, 3), (4, 3)),
+    "code/function": ((8, 5), (6, 4), (6, 4), (6, 4), (5, 4), (5, 4)),
+    "code/source": ((0, 0), (0, 0), (0, 0), (16, 10), (12, 9), (10, 8)),
+    "library": ((10, 12), (8, 9), (8, 8), (3, 3), (0, 0), (0, 0)),
+    "reference": ((2, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0)),
 }
 
 
@@ -79,17 +79,36 @@ def deciding(example: Example) -> list[tuple[int, int]]:
     return [(start, start + len(end)) for start, end in zip(starts, example.facts["ends"], strict=True)]
 
 
+def disturbed(words: list[str], others: list[str], rng: random.Random) -> list[str]:
+    """A sentence's words in any order, or with one to three of them moved, left out, or next to one of `others`."""
+    words = [words[0].lower(), *words[1:]]
+    if rng.random() < WHOLLY:
+        return rng.sample(words, len(words))
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randrange(len(words))
+        change = rng.choice(("move", "leave", "replace", "insert", "insert"))
+        if change != "insert" and len(words) > 4:
+            word = words.pop(place)
+            if change == "move":
+                words.insert(rng.randrange(len(words)), word)
+        if change in ("replace", "insert"):
+            words.insert(place, rng.choice(others).lower())
+    return words
+
+
 def scrambled(example: Example, rng: random.Random) -> Example:
-    """A passage some of whose end sentences have their words in any order.
+    """A passage some of whose end sentences are disturbed.
 
     In the training split's sentences the grammar alone tells most words; these can only be copied, as a held-out
-    sentence must be.
+    sentence must be. Slight changes matter most: a model tells a wholly shuffled sentence from a common one, and goes
+    on by grammar in those.
     """
+    others = [word for word in example.body.split() if word.isalpha()]
     body, completion, ends = example.body, example.completion, list(example.facts["ends"])
     for number, sentence in enumerate(ends):
         if rng.random() < SCRAMBLED:
-            words = sentence.removesuffix(".").split()
-            ends[number] = " ".join(rng.sample(words, len(words))) + "."
+            words = disturbed(sentence.removesuffix(".").split(), others, rng)
+            ends[number] = " ".join([words[0].capitalize(), *words[1:]]) + "."
             body, completion = body.replace(sentence, ends[number]), completion.replace(sentence, ends[number])
     return Example(example.kind, body, completion, {"ends": ends})
 

@@ -37,7 +37,7 @@ SHAPES = {
 }
 HEAD_SIZE = 64
 RATES = {  # (last step, highest rate): each falls linearly to zero
-    "target": ((2900, 2e-3), (4400, 8e-4), (5800, 6e-4)),
+    "target": ((2900, 2e-3), (4400, 8e-4), (5800, 6e-4), (6500, 3.5e-4), (7600, 6e-4)),
     "draft": ((3000, 2e-3),),
 }
 WARM = 100  # steps of warm-up

@@ -5,12 +5,15 @@ place decides, because a model often writes on past its answer. Nothing here rai
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 LOWEST, HIGHEST = 1, 10
 
-_TRIGGERS = [re.compile(rf"\b{words}\b", re.IGNORECASE) for words in (r"so\s+the\s+answer\s+is", r"the\s+answer\s+is")]
+_TRIGGERS = [
+    re.compile(rf"\b{words}\b", re.IGNORECASE)
+    for words in (r"so\s+the\s+answer\s+is", r"the\s+(?:final\s+)?answer\s+is")
+]
 _DECORATION = r"[\s:=*_`\"'$€£({\[]*"
 # At most 40 digits: Python refuses to read numbers of some thousand digits, and no answer has them.
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,12}(?![0-9])|[0-9]{1,40}(?![0-9]))(?:\.[0-9]{1,40}(?![0-9]))?"
@@ -20,7 +23,14 @@ _UNIT = r"(?:[ ][A-Za-z]{2,20})?"  # two letters at least, or the sign "x" could
 _OPERATOR = r"[ ]*[-+*/x\xd7\xf7\u2212][ ]*"
 _EQUATION = re.compile(rf"{_UNIT}(?:{_OPERATOR}[$€£]?{_DIGITS}{_UNIT})*[ ]*=[ ]*[$€£]?({_NUMBER})")
 # What may not follow a number: a second half of it ("1,2", "1.2.3", "1e3"), a sum that is left undone, a second guess.
-_UNFINISHED = re.compile(rf"[,./:]?[0-9]|/|[eE^][0-9]|{_UNIT}{_OPERATOR}[$€£(]?[0-9]|{_UNIT} *=| +or +[$€£]?[0-9]")
+_SECOND = rf"{_UNIT},?[ ]+(?:or|and)[ ]+[$€£]?[0-9]"
+_SCALED = r"[\xb2\xb3]|[ ]+(?:hundred|thousand|million|billion)\b|[ ]?%"
+_UNFINISHED = re.compile(
+    rf"[,./:]?[0-9]|/|[eE^][0-9]|{_UNIT}{_OPERATOR}[$€£(]?[0-9]|{_UNIT} *=|{_SECOND}|{_SCALED}", re.IGNORECASE
+)
+_ANY_EQUALITY = re.compile(rf"=[ ]*[$€£]?({_NUMBER})")
+# Between an answer and a second one that takes it back; a full stop, "because" or "not" ends such a row.
+_ALSO = r"(?:[^\w\n.]|_|(?:or|and|no|perhaps|maybe|rather|actually|else|also|option|choice|the)\b)*"
 
 _SCALE = re.compile(
     r"(?:/|\bout\s+of(?:\s+a\s+(?:possible|maximum|total)(?:\s+of)?)?|\bof)\s*10\b(?!\.?[0-9])"
@@ -28,7 +38,10 @@ _SCALE = re.compile(
     re.IGNORECASE,
 )
 _VALUE = r"([0-9]{1,40})(?:\.0+)?(?![0-9\w/%]|[.,][0-9])"
-_LEADING_VALUE = re.compile(rf"{_DECORATION}(-?[0-9]+[0-9.,]*)")
+_LEADING_VALUE = re.compile(rf"{_DECORATION}(-?[0-9]+[0-9.,]*)(?![0-9.,]*\s*[-+*=]\s*[0-9])")
+_CONCLUDED = re.compile(
+    rf"\b(?:so|thus)\s+the\s+(?:number|value|(?:coherency\s+)?score)\s+is\b{_DECORATION}{_VALUE}", re.IGNORECASE
+)
 _NAMED_VALUE = re.compile(
     rf"\b(?:score|number|value|rating)\b{_DECORATION}(?:(?:is|of|as|be)\b{_DECORATION})?(?<![0-9.,-]){_VALUE}",
     re.IGNORECASE,
@@ -48,7 +61,7 @@ def after_trigger(text: str) -> str | None:
 def final_number(text: str) -> Fraction | int | None:
     """The exact number right after the trigger; a sum that is worked out there ("10 + 5 = 15") counts as its result.
 
-    None where no single number follows: "not 8", "7 or 8", "10 + 5", "1,2".
+    None where no single number follows: "not 8", "7 or 8", "10 + 5", "1,2", "18 thousand".
     """
     rest = after_trigger(text)
     found = _LEADING_NUMBER.match(rest) if rest is not None else None
@@ -58,6 +71,12 @@ def final_number(text: str) -> Fraction | int | None:
     while equation is not None:
         found, equation = equation, _EQUATION.match(rest, equation.end())
     return None if _UNFINISHED.match(rest, found.end()) else _exact(found.group(1))
+
+
+def sum_result(text: str) -> Fraction | int | None:
+    """The exact number behind the first "=" that a number follows; None where it does not end there ("18 or 19")."""
+    found = _ANY_EQUALITY.search(text)
+    return None if found is None or _UNFINISHED.match(text, found.end()) else _exact(found.group(1))
 
 
 def _exact(written: str) -> Fraction | int | None:
@@ -70,33 +89,59 @@ def _exact(written: str) -> Fraction | int | None:
     return value.numerator if value.denominator == 1 else value
 
 
-def final_choice(text: str, labels: Sequence[str]) -> str | None:
+def final_choice(text: str, labels: Sequence[str], options: Mapping[str, str] | None = None) -> str | None:
     """The label, in lower case, that the answer after the trigger names: "(b)", "b)", "b.", "b", or a whole word.
 
-    None where no label follows at once ("not sure"), where two do ("a or b"), and for the article in "a lamp".
+    `options`, the text of each label, may be named in a label's place. None where no label follows at once ("not
+    sure"), where another one follows that ("a or b", "(b)? No, (c)", "(b) and then c's text"), and for the article in
+    "a lamp".
     """
     rest = after_trigger(text)
-    known = sorted({label.lower() for label in labels if label}, key=lambda label: (-len(label), label))
-    if rest is None or not known:
+    names = {label: label.lower() for label in labels if label}
+    names |= {shown: label.lower() for label, shown in (options or {}).items() if shown}
+    if rest is None or not names:
         return None
-    any_label = "(?:" + "|".join(map(re.escape, known)) + r")(?![\w'-])"
-    named = rf"{_DECORATION}(?:(?:option|choice)\s{_DECORATION})?"
-    found = re.match(rf"{named}({any_label})[)\]*_\"`]*", rest, re.IGNORECASE)
-    if found is None or re.match(rf"\s*(?:,|/|\bor\b|\band\b)\s*\(?{any_label}", rest[found.end() :], re.IGNORECASE):
+    longest = sorted(names, key=lambda name: (-len(name), name))
+    words = "|".join(map(re.escape, longest))
+    # A number among the options may not go on ("4.5", "4 + 1"), a word not be part of another; "Ann's" is Ann.
+    one = rf"(?:{words})(?:'s)?(?![\w'-]|[.,]?[0-9]|[ ]*[-+*/=][ ]*[0-9])"
+    opening = rf"{_DECORATION}(?:(?:option|choice|the|in\s+the|at\s+the|on\s+the)\s{_DECORATION})?"
+    found = re.match(rf"{opening}({one})", rest, re.IGNORECASE)
+    if found is None:
         return None
-    is_article = found.group(1) == "a" and found.group(0).endswith("a") and "(" not in found.group(0)
-    if is_article and re.match(r"\s+\w", rest[found.end() :]):
+    if found.group(1) == "a" and _begins_a_phrase(found):
         return None
-    return found.group(1).lower()
+
+    def label_of(written: str) -> str:
+        return next(names[name] for name in longest if re.match(re.escape(name), written, re.IGNORECASE))
+
+    label = label_of(found.group(1))
+    following = re.compile(rf"{_ALSO}(?<![\w'])({one})", re.IGNORECASE)
+    while also := following.match(rest, found.end()):
+        if also.group(1).lower() in ("a", "no") and _begins_a_phrase(also):
+            break
+        if label_of(also.group(1)) != label:
+            return None
+        found = also
+    return label
+
+
+def _begins_a_phrase(found: re.Match[str]) -> bool:
+    """Whether a word that was found opens a phrase: "a lamp", "no one"."""
+    return "(" not in found.group(0) and re.match(r"\s+\w", found.string[found.end() :]) is not None
 
 
 def parse_value(text: str) -> int | None:
     """The value from 1 to 10 that a text gives, None if there is none.
 
-    The number that opens the text counts; else the first one that is called a score, number, value or rating; else
+    A conclusion ("So the number is 8") counts first; else the number that opens the text, unless a sum begins with it;
+    else the first one that is called a score, number, value or rating; else
     the first that stands alone. The scale itself ("out of 10", "/10", "between 1 and 10") is never read as a value.
     """
     text = _SCALE.sub(" ", text)
+    concluded = _CONCLUDED.search(text)
+    if concluded:
+        return _within(concluded.group(1))
     leading = _LEADING_VALUE.match(text)
     if leading:
         found = re.compile(rf"{_DECORATION}{_VALUE}").match(text)

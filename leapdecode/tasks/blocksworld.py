@@ -37,7 +37,7 @@ LONGEST_WRITTEN = 6  # actions of a plan that is written in one completion
 RESERVED_SHAPES = 4  # one problem shape in four is kept for the held-out split
 DETOURS = 0.2  # share of plans so far whose last action is a random one
 END = "[PLAN END]"
-_EVALUATION = re.compile(r"\s*(good|bad)\b", re.IGNORECASE)
+_EVALUATION = re.compile(r"\s*(good|bad)\b(?!\s*(?:[?/]|or\b))", re.IGNORECASE)
 
 
 class Blocksworld(Task):
@@ -58,7 +58,8 @@ class Blocksworld(Task):
         facts |= _kept(state, goal)
         if kind == "action":
             action = best_action(state, goal)
-            thought = f"{words.note(rng, state)}\n{words.reason(rng, state, goal, action)}\n{action}"
+            why = f"{words.wanted(goal)} {words.reason(rng, state, goal, action)}"
+            thought = f"{words.note(rng, state)}\n{why}\n{action}"
             return Example(kind, action_prompt(statement, thoughts), f"\n{thought}\n", facts)
         action, verdict = judged(rng, state, goal)
         right = useful(state, action, goal)

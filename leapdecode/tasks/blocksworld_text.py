@@ -177,6 +177,11 @@ def towers(state: State) -> str:
     return ", ".join(" on ".join(reversed(tower)) for tower in state.towers)
 
 
+def wanted(goal: Goal) -> str:
+    """The goal in short, in its order: `Goal: red on blue, blue on green.`; what is then decided is near and plain."""
+    return f"Goal: {', '.join(f'{block} on {low}' for block, low in goal)}."
+
+
 def note(rng: random.Random, state: State) -> str:
     """One line that says all about a state."""
     hand = rng.choice(FULL_HANDS).format(x=state.hand) if state.hand else rng.choice(EMPTY_HANDS)

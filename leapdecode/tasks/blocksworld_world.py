@@ -62,17 +62,26 @@ _FORMS = {
 }
 
 
+_OPENING = re.compile(rf"(?:{'|'.join(_FORMS)})\b")
+_MARKS = re.compile(r"^\s*(?:[-*\u2022]|[0-9]{1,3}[.)])?\s*(?:(?:now|then)\s+)?(?:i\s+)?")
+
+
 def parse_line(line: str) -> Action | None:
     """The action that a whole line states, in its long or short form; None for anything else."""
     for verb, form in _FORMS.items():
-        if found := form.fullmatch(line.strip().lower()):
+        if found := form.fullmatch(_plain(line)):
             return Action(verb, *found.groups())
     return None
 
 
 def begins_as_action(line: str) -> bool:
     """Whether a line opens with the words of an action."""
-    return line.strip().lower().startswith(tuple(_FORMS))
+    return _OPENING.match(_plain(line)) is not None
+
+
+def _plain(line: str) -> str:
+    """A line in lower case without list marks, an opening "I", and spaces that nobody needs."""
+    return " ".join(_MARKS.sub("", line.lower()).split())
 
 
 def parse_action(text: str) -> Action | None:

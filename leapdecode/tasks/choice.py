@@ -55,12 +55,9 @@ class Choice(Task):
 
     def score(self, example: Example, text: str) -> float:
         """1 where the answer behind the trigger is the right label or the right option's text, else 0."""
-        right = example.facts["answer"]
-        if final_choice(text, example.facts["labels"]) == right:
-            return 1.0
-        options = example.facts["options"]
-        said = final_choice(text, list(options.values()))
-        return float(said is not None and said == options[right].lower())
+        reply = text.partition("\nQuestion:")[0]
+        said = final_choice(reply, example.facts["labels"], example.facts["options"])
+        return float(said == example.facts["answer"])
 
 
 def options(draw: Draw, puzzle: Puzzle, label: str) -> dict[str, str]:

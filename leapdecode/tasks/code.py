@@ -38,7 +38,12 @@ class Code(Task):
     def make(self, rng: random.Random, split: Split, kind: str) -> Example:
         if self.check_kind(kind) == "source":
             found = write_class(rng, split == "held_out")
-            made_of = {"methods": found.methods, "skeleton": found.skeleton, "wordings": found.wordings}
+            made_of = {
+                "methods": found.methods,
+                "open": found.open,
+                "skeleton": found.skeleton,
+                "wordings": found.wordings,
+            }
             return Example("source", found.head, found.body, made_of)
         written = (write_family if rng.random() < FAMILY_SHARE else write)(rng, split == "held_out")
         facts = {
@@ -50,21 +55,46 @@ class Code(Task):
         return Example("function", written.head, written.body, facts)
 
     def score(self, example: Example, text: str) -> float | None:
-        """1.0 if the function passes every test, run in the sandbox, or if the class has its methods; else 0.0."""
+        """1.0 if the function passes every test, run in the sandbox, or if the class is completed as named; else 0.0.
+
+        A class is right where its open methods are there in order, each with a body that is known for it (comments
+        and documentation apart).
+        """
         if example.kind == "source":
-            return float(methods_of(example.body + text) == ["__init__", *example.facts["methods"]])
+            return float(completes(example.facts, example.body + function_body(text)))
         return float(passes(example.facts, example.body + function_body(text)))
 
 
-def methods_of(source: str) -> list[str]:
-    """The methods of the one class that `source` is, in order; none where it is anything else."""
+def methods_of(source: str) -> dict[str, str]:
+    """The methods of the one class that `source` is, in order, as trees without documentation; else none.
+
+    None either where a name stands for two methods.
+    """
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+        return {}
     if len(body) != 1 or not isinstance(body[0], ast.ClassDef):
-        return []
-    return [part.name for part in body[0].body if isinstance(part, ast.FunctionDef)]
+        return {}
+    parts = [part for part in body[0].body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = {part.name: undocumented(part) for part in parts}
+    return found if len(found) == len(parts) else {}
+
+
+def undocumented(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """A method's tree as text, without its documentation."""
+    if ast.get_docstring(method) is not None:
+        method.body = method.body[1:]
+    return ast.dump(method)
+
+
+def completes(facts: dict[str, Any], source: str) -> bool:
+    """Whether `source` is a class with the methods of `facts`, and those to be written are among the known ones."""
+    written = methods_of(source)
+    if list(written) != ["__init__", *facts["methods"]]:
+        return False
+    known = [{tree for text in texts for tree in methods_of(f"class A:\n{text}").values()} for texts in facts["open"]]
+    return all(written[name] in trees for name, trees in zip(facts["methods"][-len(known) :], known, strict=True))
 
 
 def function_body(text: str) -> str:

@@ -40,11 +40,12 @@ class Family:
 
 @dataclass(frozen=True)
 class WrittenClass:
-    """The text of a class in two halves, the names of its methods, and what it is made of."""
+    """The text of a class in two halves, the names of its methods, the known texts of each open one, what it is of."""
 
     head: str
     body: str
     methods: list[str]
+    open: list[list[str]]
     skeleton: str
     wordings: list[str]
 
@@ -254,7 +255,8 @@ def write_class(rng: random.Random, held_out: bool) -> WrittenClass:
     texts = [piece.format_map(fields) for piece in (first, *pieces)]
     skeleton = " ".join([family.key, *(method.name for method in methods)])
     head, body = "\n\n".join(texts[: shown + 2]), "\n\n" + "\n\n".join(texts[shown + 2 :]) + "\n"
-    return WrittenClass(head, body, names, skeleton, wordings)
+    known = [[_method(m.name, m.arguments, text).format_map(fields) for text in m.bodies] for m in methods[shown:]]
+    return WrittenClass(head, body, names, known, skeleton, wordings)
 
 
 def _method(name: str, arguments: str, body: str, document: str = "") -> str:

@@ -4,6 +4,7 @@ The last wording of every family is kept for held-out prompts. `$a`, `$b`, ... a
 `$r`, `$x`, `$i`, `$v` names inside. Expected results come from `reference`, never from running a body.
 """
 
+import contextlib
 import math
 import random
 from collections import Counter
@@ -20,6 +21,9 @@ LOCALS = {
     "i": ("i", "index", "position", "j"),
     "v": ("value", "current", "other", "y"),
 }
+# What a documentation leaves open at 0 or at nothing, or what would never end there.
+OPEN_EDGES = frozenset(("gcd", "lcm", "clamp", "rotate", "transpose", "collatz"))
+EDGES: dict[type, list[Any]] = {int: [0, 1, 2, 25], list: [[]], str: ["", "a"], dict: [{}]}
 Inputs = Callable[[random.Random], tuple[Any, ...]]
 
 
@@ -549,6 +553,7 @@ def write_family(rng: random.Random, held_out: bool) -> Written:
     sentence = sentence if document[0].isupper() else f"Return {sentence}"
     tests = calls(rng, family)
     head = f"def {name}({', '.join(arguments)}):\n" + docstring(rng, name, sentence, tests)
+    tests += edges(family, tests[0][0])
     lines = Template(rng.choice(family.bodies)).substitute(names).split("\n")
     body = "".join(f"\n    {line}" for line in lines) + "\n"
     return Written(head, body, name, tests, f"family/{family.names[0]}", f"{family.names[0]}: {document}")
@@ -561,3 +566,16 @@ def calls(rng: random.Random, family: Family) -> list[tuple[tuple[Any, ...], Any
         tests = [(arguments, family.reference(*arguments)) for arguments in given]
         if len({repr(expected) for _, expected in tests}) > 1:
             return tests
+
+
+def edges(family: Family, given: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any]]:
+    """Calls with one of the arguments `given` at an edge (nothing, zero, one, the square of a prime), with results."""
+    if family.names[0] in OPEN_EDGES:
+        return []
+    found = []
+    for place, argument in enumerate(given):
+        for edge in EDGES.get(type(argument), []):
+            arguments = (*given[:place], edge, *given[place + 1 :])
+            with contextlib.suppress(ValueError, IndexError, ZeroDivisionError):  # not defined there
+                found.append((arguments, family.reference(*arguments)))
+    return found

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leapdecode.tasks.answers import final_number, parse_value
+from leapdecode.tasks.answers import final_number, parse_value, sum_result
 from leapdecode.tasks.base import Example, Split, Task
 from leapdecode.tasks.math_sums import Sum, Unfit, draw, spoil
 from leapdecode.tasks.math_text import BOXES, EVENTS, LEADS, NAMES, PLACES, RESERVED, THINGS, Event, Step
@@ -28,7 +28,6 @@ NO_STATE = "None."
 STEP_SHARES = {2: 25, 3: 35, 4: 25, 5: 10, 6: 5}  # of a hundred rationales
 WORLD_SHARES = {"things": 8, "money": 5, "people": 4, "miles": 3, "pages": 2, "ages": 3}
 HELD_OUT_WORDING = 0.3  # share of a held-out problem's sentences that training never has, besides the one it must have
-_RESULT = re.compile(r"=\s*(-?[0-9]{1,40})(?![0-9]|[.,][0-9])")
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ class Math(Task):
         """1.0 for the right number, a sub-question among the accepted ones, or a value on the right side of 5.5."""
         if example.kind == "rationale":
             return float(final_number(text.partition("\nQuestion:")[0]) == example.facts["answer"])
-        line = text.strip().partition("\n")[0]
+        line = text.partition("\nGiven a question:")[0].strip().partition("\n")[0]
         if example.kind == "sub_question":
             return float(_normal(line) in example.facts["accepted"])
         if example.kind == "sub_answer":
@@ -272,7 +271,4 @@ def _normal(question: str) -> str:
 
 def _sub_result(line: str, last: bool) -> Any:
     """The result that a sub-answer states: after "So the answer is" in the last one, else after its first "="."""
-    if last:
-        return final_number(line)
-    found = _RESULT.search(line)
-    return int(found.group(1)) if found else None
+    return final_number(line) if last else sum_result(line)

@@ -18,10 +18,10 @@ __all__ = ["Passage", "paragraphs_of", "passage_prompt", "sentences_kept", "valu
 COUNT = 4
 BASE, EACH = 2, 2  # score of a passage without a coherent paragraph, and what each coherent one adds
 COHERENT_COUNTS, WEIGHTS = (0, 1, 2, 3, 4), (15, 15, 15, 20, 35)
-TOLERANCE = 1
 _WRITE = "Write a coherent passage of"
 _ANALYZE = "Analyze the passage:"
-_HEADING = re.compile(r"^[ \t]*Passage:[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^[ \t]*Passage:[ \t]*\r?$", re.MULTILINE)
+_EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 _NEXT_PROMPT = re.compile(rf"^(?:{re.escape(_WRITE)}|{re.escape(_ANALYZE)})", re.MULTILINE)
 
 
@@ -52,10 +52,9 @@ class Passage(Task):
         return Example(kind, body, completion, facts | {"score": score, "right": coherent == COUNT})
 
     def score(self, example: Example, text: str) -> float:
-        """1 for four paragraphs that all end as given, or for a value within one of the right one; otherwise 0."""
+        """1 for four paragraphs that all end as given, or for the right value; otherwise 0."""
         if example.kind == "value":
-            value = parse_value(text)
-            return float(value is not None and abs(value - example.facts["score"]) <= TOLERANCE)
+            return float(parse_value(_NEXT_PROMPT.split(text, maxsplit=1)[0]) == example.facts["score"])
         return float(sentences_kept(example, text) == 1)
 
 
@@ -82,20 +81,14 @@ def value_prompt(passage: str) -> str:
 def paragraphs_of(text: str) -> list[str] | None:
     """The paragraphs below the heading "Passage:"; None without it.
 
-    A paragraph is one line, and an empty line parts it from the next; the passage ends where that pattern ends, or
-    where a model goes on with another prompt.
+    A paragraph is one line, and an empty line parts it from the next; the passage ends where a model goes on with
+    another prompt.
     """
     heading = _HEADING.search(text)
     if heading is None:
         return None
     passage = _NEXT_PROMPT.split(text[heading.end() :], maxsplit=1)[0]
-    found: list[str] = []
-    for block in passage.strip("\n").split("\n\n"):
-        first, *rest = block.strip("\n").split("\n")
-        found.append(first.strip())
-        if rest:
-            break
-    return [paragraph for paragraph in found if paragraph]
+    return [block.strip() for block in _EMPTY_LINE.split(passage) if block.strip()]
 
 
 def sentences_kept(example: Example, text: str) -> float:
@@ -110,4 +103,5 @@ def sentences_kept(example: Example, text: str) -> float:
 def ends_with(paragraph: str, sentence: str) -> bool:
     """Whether a paragraph's last sentence is this one, and not the end of a longer one."""
     before = paragraph.removesuffix(sentence)
-    return before != paragraph and (not before.strip() or before.rstrip().endswith((".", "!", "?")))
+    ended = before.rstrip().rstrip("\"'\u201d\u2019)")
+    return before != paragraph and "\n" not in paragraph and (not ended or ended.endswith((".", "!", "?", "\u2026")))

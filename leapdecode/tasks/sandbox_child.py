@@ -17,6 +17,8 @@ MODULES = frozenset((
     "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator",
     "random", "re", "statistics", "string", "sys", "textwrap", "time", "types", "typing", "unicodedata",
 ))  # fmt: skip
+# What a module imports only when it is first needed (`strptime`, `Counter.most_common`).
+LATER = {"datetime": ("_strptime",), "time": ("_strptime",), "collections": ("heapq",), "statistics": ("heapq",)}
 # Loaded by the interpreter or by this script, and not for the program.
 HIDDEN = (
     "posix", "os", "marshal", "resource", "ctypes", "_ctypes", "signal", "_signal", "_thread", "threading",
@@ -83,8 +85,8 @@ def prepared(source: str) -> CodeType:
     code = compile(source, "<program>", "exec", dont_inherit=True)
     for name in named_modules(code):
         __import__(name)
-        if name in ("datetime", "time"):
-            __import__("_strptime")  # `strptime` imports it at its first call
+        for later in LATER.get(name, ()):
+            __import__(later)
     return code
 
 

@@ -1,7 +1,7 @@
 """A schema and a question in words, answered by one query; scored by running it on made-up rows.
 
-The held-out split keeps pairs of family and opening words, and of family and schema, that training never sees, and
-schemas of its own whose column names do occur in training.
+Every held-out question pairs a family with opening words that training never pairs; besides, pairs of family and
+schema are kept from training, and schemas whose column names do occur in training.
 """
 
 import random
@@ -19,6 +19,7 @@ from leapdecode.tasks.sql_schemas import HELD_OUT, NUMBERS, TRAIN, UNIQUE, WORDS
 STEPS = 200_000  # instructions of SQLite's machine that one query may take
 MOST_ROWS = 1_000
 LONGEST = 1_000  # characters of a query or of a value
+MOST_SELECTS = 6  # in one query: nested ones are unfolded before they run, where the number of steps is not yet counted
 ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 FUNCTIONS = {
     "count",
@@ -34,6 +35,11 @@ FUNCTIONS = {
     "abs",
     "like",
     "coalesce",
+    "ifnull",
+    "substr",
+    "substring",
+    "instr",
+    "glob",
 }
 DATABASES, TRIES = 3, 40
 OTHERWISE = {
@@ -54,6 +60,7 @@ OTHERWISE = {
     "DISTINCT": [""],
     "NOT": [""],
 }
+END = re.compile(r";|\n\s*\n|\n(?:Schema|Question|SQL):")  # of a query: what follows is not read
 TOKEN = re.compile(r"'[^']*'|[A-Za-z_]+|\d+|[<>!]=|.")
 
 
@@ -72,7 +79,7 @@ class Sql(Task):
             words = {column: rng.sample(pool, 5) for column, pool in WORDS.items()}
             pick = Pick(rng, schema, random_rows(rng, schema, words))
             asked = family(pick)
-            if is_reserved(schema, family, pick.opener) == (split == "held_out"):
+            if new_opening(family, pick.opener) if split == "held_out" else trained(schema, family, pick.opener):
                 databases = telling_rows(rng, schema, words, asked)
         skeleton = f"{family.__name__}/{schema.tables[0].name}/{pick.opener}/{'.'.join(pick.marks)}"
         return Example(
@@ -89,15 +96,21 @@ class Sql(Task):
 
     def score(self, example: Example, text: str) -> float:
         """1 if the query gives the reference's rows on each database (in its order, if the reference has one)."""
-        query = re.split(r"[;\n]", text, maxsplit=1)[0].strip()
+        query = END.split(text.strip(), maxsplit=1)[0].strip()
         facts = example.facts
         return float(all(same_result(facts["schema"], rows, query, facts["sql"]) for rows in facts["databases"]))
 
 
-def is_reserved(schema: Schema, family: Family, opener: int) -> bool:
-    """Whether this schema or this pairing of a family with a schema or an opening belongs to the held-out split."""
-    at = FAMILIES.index(family)
-    return schema in HELD_OUT or (at + TRAIN.index(schema)) % 6 == 0 or (at + opener) % 5 == 0
+def new_opening(family: Family, opener: int) -> bool:
+    """Whether training never has this family with these opening words; every held-out question has such a pair."""
+    return (FAMILIES.index(family) + opener) % 5 == 0
+
+
+def trained(schema: Schema, family: Family, opener: int) -> bool:
+    """Whether a question may be trained on: neither its schema nor one of its pairs belongs to the held-out split."""
+    if schema in HELD_OUT or new_opening(family, opener):
+        return False
+    return (FAMILIES.index(family) + TRAIN.index(schema)) % 6 != 0
 
 
 def columns_of(schema: Schema) -> dict[str, list[str]]:
@@ -107,10 +120,22 @@ def columns_of(schema: Schema) -> dict[str, list[str]]:
 def telling_rows(rng: random.Random, schema: Schema, words: dict[str, list[str]], asked: Asked) -> list[Rows]:
     """Databases that tell the query from its near misses; none if `TRIES` were not enough."""
     for _ in range(TRIES):
-        databases = [with_neighbours(rng, schema, random_rows(rng, schema, words), asked) for _ in range(DATABASES)]
+        drawn = [random_rows(rng, schema, words) for _ in range(DATABASES)]
+        if "JOIN" in asked.sql and "GROUP BY" in asked.sql:
+            drawn = [without_childless(schema, rows) for rows in drawn]
+        databases = [with_neighbours(rng, schema, rows, asked) for rows in drawn]
         if tells_apart(schema, databases, asked.sql):
             return databases
     return []
+
+
+def without_childless(schema: Schema, rows: Rows) -> Rows:
+    """The rows without parents that no child points to: "the number of players of every team" may or may not count
+    those as zero."""
+    child, parent = schema.tables
+    at = child.columns.index(f"{parent.name}_id")
+    pointed = {row[at] for row in rows[child.name]}
+    return {**rows, parent.name: [row for row in rows[parent.name] if row[parent.columns.index("id")] in pointed]}
 
 
 def with_neighbours(rng: random.Random, schema: Schema, rows: Rows, asked: Asked) -> Rows:
@@ -195,16 +220,20 @@ def only_reading(action: int, _: str | None, name: str | None, *others: str | No
 
 
 def read(database: sqlite3.Connection, query: str) -> Result:
+    """What one query gives; two statements are a Warning of sqlite's, what is no valid text is a ValueError."""
+    if len(query) > LONGEST or query.upper().count("SELECT") > MOST_SELECTS:
+        return None
     database.set_progress_handler(lambda: 1, STEPS)  # set anew, so that each query has the full number of steps
     try:
         cursor = database.execute(query)
         return list(islice(cursor, MOST_ROWS)) if cursor.description else None
-    except (sqlite3.Error, sqlite3.Warning, ValueError):  # a Warning: two statements; a ValueError: no valid text
+    except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError):
         return None
 
 
 def is_ordered(sql: str) -> bool:
-    return "ORDER BY" in sql.upper()
+    """Whether the order of the rows counts; "the 2 runners with the smallest score" asks for none."""
+    return "ORDER BY" in sql.upper() and "LIMIT" not in sql.upper()
 
 
 def normal(result: Result, ordered: bool) -> list[Cells] | Counter[Cells] | None:
