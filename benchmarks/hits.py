@@ -18,6 +18,7 @@ from leapdecode.measure.loops import LOOPING, repeated_share
 from leapdecode.measure.machine import revision
 from leapdecode.tasks.registry import find
 
+BATCH = 8
 VARIANTS = [
     ("jacobi", {}),
     ("prompt_lookup", {}),
@@ -33,11 +34,12 @@ VARIANTS = [
 
 def measure(llm: LLM, prompts: list[str], sampling: SamplingParams) -> dict[str, object]:
     """Tokens per forward and identical texts of every variant, over the prompts whose output does not loop."""
-    plain = llm.generate(prompts, method="autoregressive", sampling=sampling)
+    plain = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=BATCH)
     kept = [number for number, result in enumerate(plain) if repeated_share(result.token_ids) <= LOOPING]
     rows = []
     for method, options in VARIANTS:
-        found = llm.generate([prompts[number] for number in kept], method=method, sampling=sampling, **options)
+        texts = [prompts[number] for number in kept]
+        found = llm.generate(texts, method=method, sampling=sampling, batch_size=BATCH, **options)
         forwards = sum(result.stats.target_forwards - result.stats.prefill_forwards for result in found)
         prompted = sum(len(result.prompt_token_ids) - 1 for result in found)  # plain decoding has one row a forward
         same = sum(a.token_ids == plain[number].token_ids for a, number in zip(found, kept, strict=True))

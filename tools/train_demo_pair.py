@@ -6,7 +6,7 @@
     python tools/train_demo_pair.py --start leapdecode/data/demo --only target   # goes on from there
 
 `demo_corpus.py` makes the text. Hidden matrices are trained by Muon, all else by AdamW; the learning rate warms up and
-then falls linearly to zero, for the target three times. The target begins with half of its layers, which cost half as
+then falls linearly to zero, for the target five times. The target begins with half of its layers, which cost half as
 much, and gets the others at step `GROWN`. Checkpoints are safetensors files under --work; --export writes fp16 weights,
 the tokenizer and SHA256SUMS, the form that `leapdecode` loads.
 """
@@ -43,7 +43,7 @@ RATES = {  # (last step, highest rate): each falls linearly to zero
 WARM = 100  # steps of warm-up
 STEPS = {role: rates[-1][0] for role, rates in RATES.items()}
 GROWN = {"target": 1300, "draft": 0}  # the step from which all layers are there
-FIRST_BATCH = {"target": 0, "draft": 7000}  # the draft sees other text, in the target's later shares
+FIRST_BATCH = {"target": 0, "draft": 7000}  # the draft sees mostly other text, in the shares of the target's last phase
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'assistant' %} {{ message['content'] }}\n\n"
