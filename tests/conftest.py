@@ -1,9 +1,20 @@
 import copy
+import os
 
 import pytest
 import torch
 
 from leapdecode import LLM
+
+os.environ["OMP_NUM_THREADS"] = "1"  # of commands: two tests run at once
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory):
+    """Row costs measured beside other tests stay out of the user's cache folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

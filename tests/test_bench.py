@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
 
@@ -309,7 +310,9 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     arguments = command(
         "--tasks", "math,sql,passage", "--methods", "prompt_lookup", "--rounds", "4", "--output", folder
     )
-    started = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    # what a shell starts in the background inherits that SIGINT is ignored
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    started = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
     path = folder / "records.jsonl"
     deadline = time.monotonic() + 120
     while not path.exists() and time.monotonic() < deadline:
@@ -341,6 +344,7 @@ def test_presets_name_what_exists(llm, name):
     ("arguments", "said"),
     [
         (("--methods", "lookahed"), "lookahead"),
+        (("--methods", ""), "--methods is empty"),
         (("--methods", "lookahead:window=0"), "window"),
         (("--methods", "lookahead:row_budget=none"), "row-budget"),
         (("--tasks", "maths"), "math"),

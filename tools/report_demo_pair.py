@@ -93,7 +93,7 @@ def measure(llm: LLM, small: LLM, task: Task, kind: str, count: int, shots: int)
         "repeated": statistics.mean(repeated_share(result.token_ids) for result in results),
         "loss": sum(a[0] for a in held["target"]) / sum(a[2] for a in held["target"]),
         "draft_loss": sum(a[0] for a in held["draft"]) / sum(a[2] for a in held["draft"]),
-        "sample": {"prompt": prompts[0][-700:], "text": texts[0]},
+        "sample": {"prompt": prompts[0][-700:], "text": texts[0], "score": scores[0]},
     }
     return row | (values_of(task, examples, texts) if kind == "value" else {})
 
@@ -113,10 +113,18 @@ def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
         if "auc" in row:
             lines.append(f"| {row['task']} | {row['shots']} | {row['parsed']:.0%} | {row['auc']:.2f} |")
     lines += ["", "## Samples", "", "The end of the prompt, then what the target wrote.", ""]
+    verdicts = {1.0: " (right)", 0.0: " (wrong)"}
     for row in rows:
         if not row["shots"]:
             sample = row["sample"]
-            lines += [f"### {row['task']}", "", "````", sample["prompt"] + " >>>" + sample["text"].rstrip(), "````", ""]
+            lines += [
+                f"### {row['task']}{verdicts.get(sample['score'], '')}",
+                "",
+                "````",
+                sample["prompt"] + " >>>" + sample["text"].rstrip(),
+                "````",
+                "",
+            ]
     return "\n".join(lines)
 
 

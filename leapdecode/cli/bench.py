@@ -87,7 +87,9 @@ def bench(
       leapdecode bench --tasks all --limit 50 --output results/all    # interrupted? the same with --resume
     """
     named = find_preset(preset)
-    methods, tasks, row_budget = methods or named.methods, tasks or named.tasks, row_budget or named.row_budget
+    methods = named.methods if methods is None else methods
+    tasks = named.tasks if tasks is None else tasks
+    row_budget = row_budget or named.row_budget
     chosen = parse_methods(methods, row_budget)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
@@ -109,6 +111,8 @@ def bench(
 
 def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
     """(method, options) pairs with plain decoding first; raises user errors with suggestions."""
+    if not wanted.strip():
+        raise OptionError("--methods is empty; `leapdecode methods` lists them")
     found: list[tuple[str, dict[str, Any]]] = [(PLAIN, {})]
     for part in filter(None, (part.strip() for part in wanted.split(","))):
         name, *pairs = part.split(":")

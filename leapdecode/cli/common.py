@@ -38,7 +38,8 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
             sys.stderr.close()
             raise typer.Exit(0) from None
         except OSError as error:
-            typer.echo(f"error: cannot write the output: {error.strerror}", err=True)
+            where = f" {error.filename}" if error.filename else ""
+            typer.echo(f"error: cannot write the output{where}: {error.strerror}", err=True)
             raise typer.Exit(1) from None
 
     return run
