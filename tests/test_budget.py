@@ -99,15 +99,16 @@ def test_places_count_older_siblings():
     assert coarse_to_fine(kind_of(two_chains(), 4, 1)) == ["bad", ("bad", 0), ("bad", 0, 1), ("bad", 0, 1, 1)]
 
 
-def test_a_window_that_gives_nothing_rests_longer_each_time():
+@pytest.mark.parametrize(("gained", "longer"), [(0, 4), (1, 2)])
+def test_a_window_that_gives_too_little_rests_longer_each_time(gained, longer):
     trial = WindowTrial()
     assert trial.columns(7, 4, 10, flat) == 7
     rests = []
     for _ in range(3):
-        for _ in range(TRIAL):
-            trial.judge(0, 1, 30, 10, lambda rows, context: 1 + rows / 100)
+        for step in range(TRIAL):
+            trial.judge(gained * (step == 0), 1, 30, 10, lambda rows, context: 1 + rows / 100)
         rests.append(next(n for n in range(10_000) if trial.columns(7, 4, 10, flat)))
-    assert rests == [FIRST_REST - 1, 2 * FIRST_REST - 1, 4 * FIRST_REST - 1]
+    assert rests == [FIRST_REST * longer**times - 1 for times in range(3)]
 
 
 def test_a_window_that_pays_stays():

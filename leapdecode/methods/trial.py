@@ -13,7 +13,8 @@ StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a ste
 class WindowTrial:
     """Whether a window of Jacobi trajectories pays: tried where rows are cheap enough, judged by the tokens it gained.
 
-    A failed trial is repeated after a rest that doubles each time, so that hope costs little.
+    A failed trial is repeated after a rest that doubles each time, and is four times as long where nothing was gained
+    at all, so that hope costs little.
     """
 
     width: int = 0
@@ -49,7 +50,8 @@ class WindowTrial:
         mean = round(self.spent_rows / self.steps)
         without = (self.tokens - self.gained) / cost(max(mean - self.rows, 1), context)
         if self.tokens / cost(mean, context) < without:
-            self.width, self.steps, self.rest = 0, self.rest, min(2 * self.rest, LONGEST_REST)
+            longer = self.rest * (2 if self.gained else 4)
+            self.width, self.steps, self.rest = 0, self.rest, min(longer, LONGEST_REST)
         else:
             self.steps, self.rest = 0, FIRST_REST
         self.gained = self.tokens = self.spent_rows = 0.0
