@@ -36,9 +36,8 @@ def measure(llm: LLM, prompts: list[str], sampling: SamplingParams) -> dict[str,
     """Tokens per forward and identical texts of every variant, over the prompts whose output does not loop."""
     plain = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=BATCH)
     kept = [number for number, result in enumerate(plain) if repeated_share(result.token_ids) <= LOOPING]
-    rows = []
+    texts, rows = [prompts[number] for number in kept], []
     for method, options in VARIANTS:
-        texts = [prompts[number] for number in kept]
         found = llm.generate(texts, method=method, sampling=sampling, batch_size=BATCH, **options)
         forwards = sum(result.stats.target_forwards - result.stats.prefill_forwards for result in found)
         prompted = sum(len(result.prompt_token_ids) - 1 for result in found)  # plain decoding has one row a forward

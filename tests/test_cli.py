@@ -84,12 +84,12 @@ def test_methods_lists_every_method():
 
 
 def test_demo():
-    done = run("demo", "--max-tokens", "8", "--json")
+    done = run("demo", "--max-tokens", "24", "--json")
     assert done.returncode == 0
     tasks = json.loads(done.stdout)["tasks"]
     assert len(tasks) == 3
     assert all(method["identical"] for task in tasks for method in task["methods"])
-    shown = run("demo", "--max-tokens", "8").stdout.decode()
+    shown = run("demo", "--max-tokens", "24").stdout.decode()
     assert "same text" in shown
     assert "NO" not in shown
 

@@ -112,20 +112,15 @@ def _as_dict(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _console(color: bool | None) -> Any:
-    from rich.console import Console
-
-    return Console(
-        force_terminal=True if color else None, no_color=None if color is None else not color, highlight=False
-    )
-
-
 def _show(row: dict[str, Any], color: bool | None) -> None:
+    from rich.console import Console
     from rich.text import Text
 
     from leapdecode.cli.show import escape, legend, marked_text, pieces_of
 
-    console = _console(color)
+    console = Console(
+        force_terminal=True if color else None, no_color=None if color is None else not color, highlight=False
+    )
     coloured = color if color is not None else console.is_terminal and not console.no_color
     best = max(row["results"][1:], key=lambda result: result.stats.tokens_per_forward)
     console.rule(Text(f"{row['title']}, by {best.method}"))

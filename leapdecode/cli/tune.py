@@ -149,8 +149,8 @@ def _show(search: Any, command: str) -> None:
             f"{trial.tokens_per_forward:.2f}", best, end_section=last,
         )  # fmt: skip
     console.print(table)
-    last = [trial for trial in search.trials if search.best[trial.option] == trial.value][-1]
-    if last.speedup_interval[0] <= 1:
-        said = f"not shown to be faster than plain decoding: its interval begins at {last.speedup_interval[0]:.2f}x"
+    chosen = [trial for trial in search.trials if search.best[trial.option] == trial.value][-1]
+    if chosen.speedup_interval[0] <= 1:
+        said = f"not shown to be faster than plain decoding: its interval begins at {chosen.speedup_interval[0]:.2f}x"
         console.print(said, soft_wrap=True)
     console.print(command, soft_wrap=True, markup=False)
