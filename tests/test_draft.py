@@ -153,7 +153,7 @@ def test_suffixes_that_were_not_accepted_are_corrected():
     pool.add(5, (8, 4))
     pool.add(5, (6, 7, 9))  # longer than what is verified
     tree, method.drafted = chain(5)
-    method.add_suffixes(tree, method.drafted[-1])
+    method.add_suffixes(Sequence([1, 2, tree.tokens[0]], LONG), tree)
     assert tree.tokens == [9, 5, 6, 7, 8, 4]
     method.correct_suffixes(tree, walk(tree, [5, 8, 1, 1, 4, 2]))  # accepts 5, 8, 4; corrects the other
     assert [value for value, _ in pool.get(5)] == [(8, 1), (8, 4)]
@@ -171,6 +171,17 @@ def test_the_switches_of_the_ablation():
     assert same[0].stats.draft_forwards == same[1].stats.draft_forwards
     longer = run(runner("llama"), runner("llama"), "ouroboros", gamma=4, **(bare | {"phrase_drafts": True}), guesses=8)
     assert longer.stats.draft_forwards < longer.stats.tokens - len(longer.steps)  # phrases save draft forwards
+
+
+@pytest.mark.parametrize("params", [LONG, SamplingParams(max_tokens=40, temperature=1.0, top_k=8)])
+def test_the_second_choice_of_the_draft_is_verified_where_it_is_likely_enough(params):
+    draft, forwards = draft_of(runner("llama")), []
+    for second in (0.0, 1e-9, 0.6):
+        found = [run(runner("llama"), draft, "ouroboros", params, text, second=second) for text in prompts()]
+        forwards.append(sum(len(one.steps) for one in found))
+        hits = sum(step.sources.count("second") for one in found for step in one.steps)
+        assert (hits > 0) == (0 < second < 0.5)  # a second choice has at most half of the probability
+    assert forwards[1] < forwards[0] == forwards[2]
 
 
 @pytest.fixture(scope="module")
@@ -220,9 +231,9 @@ def test_pools_that_do_not_fit_are_refused(llm, tmp_path):
         llm.generate("a", method="lookahead", pool=Pool())
     with pytest.raises(OptionError, match="not dict"):
         llm.generate("a", method="ouroboros", pool={})
-    for number, content in enumerate(("", "[]", '{"format": 2, "tokenizer": null, "ngrams": []}',
-                                      '{"format": 1, "tokenizer": null, "ngrams": [[0, 1]]}',
-                                      '{"format": 1, "tokenizer": null, "ngrams": [[0, 1, -2]]}')):  # fmt: skip
+    for number, content in enumerate(("", "[]", '{"format": 1, "tokenizer": null, "ngrams": []}',
+                                      '{"format": 2, "tokenizer": null, "ngrams": [[0, [], 1]]}',
+                                      '{"format": 2, "tokenizer": null, "ngrams": [[0, [3], 1, -2]]}')):  # fmt: skip
         path = tmp_path / str(number)
         path.write_text(content)
         with pytest.raises(PoolError, match="no readable pool"):
@@ -243,6 +254,16 @@ def test_a_bounded_pool_forgets_the_least_recently_used():
     pool.remove(1, (7, 7))
     assert [value for value, _ in pool.get(1)] == [(8, 8)]
     assert pool.tokens == sum(1 + len(value) for values in pool.entries.values() for value in values)
+
+
+def test_phrases_that_followed_the_same_tokens_come_first():
+    pool = Pool()
+    pool.add_text([1, 2, 5, 6, 3, 2, 5, 7, 4, 1, 5, 8], 2)
+    pool.add(5, (9,))
+    assert [value for value, _ in pool.get(5)] == [(9,), (8,), (7,), (6,)]
+    assert [value for value, _ in pool.get(5, [0, 3, 2])] == [(7,), (6,), (9,), (8,)]
+    pool.add_text([1, 2, 5, 0, 5], 2, new=1)
+    assert next(value for value, _ in pool.get(5)) == (9,)  # 5 0 ends before the last token
 
 
 def test_a_draft_is_not_even_opened_by_methods_without_one(llm, monkeypatch):

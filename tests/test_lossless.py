@@ -26,6 +26,7 @@ VARIANTS = {
     "prompt_lookup": [{}, {"num_tokens": 3, "max_match": 1}],
     "draft_model": [{}, {"gamma": 3, "confidence": 0.0}],
     "multi_candidate": [{"k_config": "2x2x1"}, {"k_config": (3, 1), "confidence": 0.2}],
+    "ouroboros": [{}, {"second": 0.01, "confidence": 0.1, "phrase_length": 3}],
     "lookahead": [{}, {"window": 1, "ngram": 3}, {"ngram": 2}, {"window": 4, "guesses": 0}, {"shift": False}],
 }
 CASES = [(name, options) for name in names() if name != "autoregressive" for options in VARIANTS.get(name, [{}])]

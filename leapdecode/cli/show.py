@@ -12,7 +12,14 @@ from rich.text import Text
 
 from leapdecode.llm.result import Piece, Result
 
-COLOURS = {"window": "magenta", "ngram": "cyan", "prompt": "green", "draft": "blue", "phrase": "yellow"}
+COLOURS = {
+    "window": "magenta",
+    "ngram": "cyan",
+    "prompt": "green",
+    "draft": "blue",
+    "second": "bright_blue",
+    "phrase": "yellow",
+}
 BRACKETS = ("\u27e6", "\u27e7")
 
 

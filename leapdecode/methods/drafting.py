@@ -63,9 +63,14 @@ def propose(tree: TokenTree, parent: int, tokens: list[int], drawn_from: Any, re
 def _children(tree: TokenTree, parent: int, tokens: list[int], likely: list[float], confidence: float) -> Iterable[int]:
     """Add `tokens` below `parent`; yields those that are likely enough to grow on."""
     for token, chance in zip(tokens, likely, strict=True):
-        node = tree.add(parent, token, "draft", min(int(chance * GRADES), GRADES - 1))
+        node = tree.add(parent, token, "draft", grade_of(chance))
         if chance >= confidence:
             yield node
+
+
+def grade_of(chance: float) -> int:
+    """The grade of a drafted node."""
+    return min(int(chance * GRADES), GRADES - 1)
 
 
 def probabilities(logits: Any, rows: list[int], tokens: list[list[int]]) -> list[list[float]]:

@@ -11,9 +11,9 @@ from itertools import islice
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
 from leapdecode.methods.budget import DraftForwards
-from leapdecode.methods.drafting import GRADES, probabilities, propose
+from leapdecode.methods.drafting import grade_of, probabilities, propose
 from leapdecode.pools.branches import Branches
-from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.ngrams import BEFORE, NgramPool
 from leapdecode.pools.window import LookaheadWindow
 from leapdecode.verify.walk import Verdict, walk
 
@@ -38,6 +38,12 @@ class Ouroboros(Method):
     suffixes: int = option(3, "phrases that lengthen the draft (the paper's K)", low=0)
     guesses: int = option(4, "phrases that the draft verifies per forward", low=0, search=(2, 8))
     confidence: float = option(0.0, "draft no further behind a token less likely than this", low=0, search=(0.2, 0.4))
+    second: float = option(
+        0.0,
+        "verify the draft's second choice and a phrase behind it too, where it is at least this likely; 0 never",
+        low=0,
+        search=(0.03, 0.1, 0.2),
+    )
     phrase_drafts: bool = option(True, "draft by phrases; false drafts token by token")
     lengthen: bool = option(True, "lengthen the draft by phrases")
     from_verification: bool = option(True, "phrases from rejected drafts and corrected suffixes enter the pool")
@@ -66,13 +72,17 @@ class Ouroboros(Method):
         yield from self.draft(sequence, tree)
         self.offered = {}
         if self.lengthen:
-            self.add_suffixes(tree, self.drafted[-1])
+            self.add_suffixes(sequence, tree)
         return tree
 
-    def add_suffixes(self, tree: TokenTree, last: int) -> None:
-        """Branches below the last draft token: the newest phrases that start with it (section 3.2)."""
-        pool, key = self.branches.pool, tree.tokens[last]
-        found = list(islice(pool.get(key), self.suffixes))
+    def add_suffixes(self, sequence: Sequence, tree: TokenTree) -> None:
+        """Branches below the last draft token: phrases that start with it, the newest first (section 3.2).
+
+        Beyond the paper: those come first that once followed the same tokens.
+        """
+        last, pool = self.drafted[-1], self.branches.pool
+        key = tree.tokens[last]
+        found = list(islice(pool.get(key, before(sequence, tree, last)), self.suffixes))
         for phrase, grade in found:
             nodes = tree.add_chain(last, phrase[: self.phrase_length - 1], "phrase", grade)
             self.offered[nodes[-1]] = phrase
@@ -89,14 +99,14 @@ class Ouroboros(Method):
                 tree, self.drafted[-1:], context, wide, self.forwards, sequence.drawn
             ):
                 return
-            own = self.own_tree(tree.tokens[self.drafted[-1]], context + len(self.drafted) - 1)
-            scores = yield Forward("draft", sequence, own)
+            own = self.own_tree(sequence, tree)
+            scores = yield Forward("draft", sequence, own, 2 if self.second and not sequence.drawn else 1)
             assert scores is not None, "an executor answers every Forward with Scores"
             if scores.choices[0] < 0:  # the token limit, or the draft's context, ends here
                 return
             verdict = walk(own, scores.choices)
             yield Commit("draft", sequence, verdict.path)
-            chances = self.enter(tree, own, verdict, scores)
+            chances = self.enter(sequence, tree, own, verdict, scores)
             self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
             self.count(len(own) - len(own.skipped), len(verdict.tokens))
             if budget is not None and budget.draft is not None:
@@ -111,9 +121,10 @@ class Ouroboros(Method):
         self.forwards.count, self.forwards.rows = self.forwards.count + 1, rows
         self.forwards.tokens += (tokens - self.forwards.tokens) / RECENT
 
-    def own_tree(self, root: int, context: int) -> TokenTree:
-        """What the draft evaluates next: phrases that may follow `root`, and its window."""
-        own, width = self.branches.tree(root, "phrase"), None
+    def own_tree(self, sequence: Sequence, tree: TokenTree) -> TokenTree:
+        """What the draft evaluates next: phrases that may follow its last token, and its window."""
+        last, context = self.drafted[-1], len(sequence.tokens) + len(self.drafted) - 1
+        own, width = self.branches.tree(tree.tokens[last], "phrase", before(sequence, tree, last)), None
         budget = self.budget.draft if self.budget is not None else None
         if budget is not None and self.branches.window is not None:
             width = budget.columns(self.window, self.phrase_length - 1, context)
@@ -122,20 +133,30 @@ class Ouroboros(Method):
             budget.cut(own, context, self.branches.nodes)
         return own
 
-    def enter(self, tree: TokenTree, own: TokenTree, verdict: Verdict, scores: Scores) -> list[float]:
+    def enter(
+        self, sequence: Sequence, tree: TokenTree, own: TokenTree, verdict: Verdict, scores: Scores
+    ) -> list[float]:
         """Append what the draft accepted to the target's tree; returns its probabilities under the draft."""
         row = {node: number for number, node in enumerate(n for n, choice in enumerate(scores.choices) if choice >= 0)}
-        rows, tokens = [row[node] for node in verdict.path], [[token] for token in verdict.tokens]
-        chances = [1.0] * len(rows)
-        if self.confidence > 0 or self.budget is not None:
-            chances = [chance for (chance,) in probabilities(scores.logits, rows, tokens)]
-        drawn_from = scores.drawn_from
-        for token, chance, number in zip(verdict.tokens, chances, rows, strict=True):
-            grade = min(int(chance * GRADES), GRADES - 1)
-            if drawn_from is not None:
-                propose(tree, self.drafted[-1], [token], drawn_from[number])
-            self.drafted.append(tree.add(self.drafted[-1], token, "draft", grade))
-        return chances
+        rows = [row[node] for node in verdict.path]
+        wanted = [scores.top[node] or [token] for node, token in zip(verdict.path, verdict.tokens, strict=True)]
+        likely = [[1.0] * len(tokens) for tokens in wanted]
+        if self.confidence > 0 or self.second > 0 or self.budget is not None:
+            likely = probabilities(scores.logits, rows, wanted)
+        for tokens, chances, number in zip(wanted, likely, rows, strict=True):
+            parent = self.drafted[-1]
+            if scores.drawn_from is not None:
+                propose(tree, parent, tokens, scores.drawn_from[number])
+            self.drafted.append(tree.add(parent, tokens[0], "draft", grade_of(chances[0])))
+            if len(tokens) > 1 and chances[1] >= self.second:
+                self.add_second(sequence, tree, tree.add(parent, tokens[1], "second", grade_of(chances[1])))
+        return [chances[0] for chances in likely]
+
+    def add_second(self, sequence: Sequence, tree: TokenTree, node: int) -> None:
+        """A phrase behind the draft's second choice."""
+        found = self.branches.pool.get(tree.tokens[node], before(sequence, tree, node))
+        for phrase, grade in islice(found, int(self.lengthen)):
+            tree.add_chain(node, phrase[: self.phrase_length - 1], "phrase", grade)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         if self.from_verification:
@@ -143,8 +164,7 @@ class Ouroboros(Method):
                 self.branches.pool.add(phrase[0], phrase[1:])
             self.correct_suffixes(tree, verdict)
         if self.pool_from_prompt:
-            accepted = len(verdict.tokens)
-            self.branches.pool.add_text(sequence.tokens[-(accepted + self.phrase_length - 1) :], self.phrase_length)
+            self.branches.pool.add_text(sequence.tokens, self.phrase_length, len(verdict.tokens))
         if self.branches.window is not None:
             self.branches.window.restart(sequence.pending)
 
@@ -163,6 +183,11 @@ class Ouroboros(Method):
                 continue
             pool.remove(key, self.offered[leaf])
             pool.add(key, tuple(said))
+
+
+def before(sequence: Sequence, tree: TokenTree, node: int) -> list[int]:
+    """The last tokens before a node."""
+    return (sequence.tokens[-BEFORE - 1 :] + tree.path_tokens(node))[-BEFORE - 1 : -1]
 
 
 def rejected_phrases(tree: TokenTree, drafted: list[int], verdict: Verdict, length: int) -> list[tuple[int, ...]]:

@@ -33,10 +33,13 @@ class Branches:
         if self.from_text:
             self.pool.add_text(tokens, self.size)
 
-    def tree(self, root: int, source: str) -> TokenTree:
-        """The next tree: the pool's newest n-grams as chains of `source` below the root; `place` adds the window."""
+    def tree(self, root: int, source: str, before: list[int] | None = None) -> TokenTree:
+        """The next tree: the pool's newest n-grams as chains of `source` below the root; `place` adds the window.
+
+        Given the tokens `before` the root, n-grams come first that followed more of them.
+        """
         tree = TokenTree(root)
-        for continuation, grade in islice(self.pool.get(root), self.guesses):
+        for continuation, grade in islice(self.pool.get(root, before), self.guesses):
             tree.add_chain(0, continuation[: self.size - 1], source, grade)
         return tree
 
@@ -62,4 +65,4 @@ class Branches:
         if self.window is not None:
             self.window.advance(choices, accepted, tokens[-1], self.pool)
         if self.from_text:
-            self.pool.add_text(tokens[-(accepted + self.size - 1) :], self.size)
+            self.pool.add_text(tokens, self.size, accepted)

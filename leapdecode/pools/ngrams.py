@@ -7,14 +7,17 @@ from pathlib import Path
 
 from leapdecode.errors import PoolError
 
-FORMAT = 1
-PER_KEY, MOST_TOKENS = 20, 1 << 20
+FORMAT = 2
+PER_KEY, MOST_TOKENS = 50, 1 << 20
+BEFORE = 6  # tokens before an n-gram that are remembered
+Origin = tuple[int, tuple[int, ...]]  # grade, the tokens before the key
 
 
 class NgramPool:
     """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G).
 
-    Each continuation has a grade, a small number that says where it came from; the lowest stays.
+    Each continuation has a grade, a small number that says where it came from (the lowest stays), and where it was
+    found in a text, the tokens before its key there.
 
     Args:
         per_key: continuations per key token.
@@ -27,20 +30,21 @@ class NgramPool:
     def __init__(self, per_key: int = PER_KEY, most_tokens: int | None = MOST_TOKENS) -> None:
         self.per_key, self.most_tokens = per_key, most_tokens
         self.tokenizer: str | None = None
-        self.entries: dict[int, OrderedDict[tuple[int, ...], int]] = {}
+        self.entries: dict[int, OrderedDict[tuple[int, ...], Origin]] = {}
         self.uses: OrderedDict[tuple[int, tuple[int, ...]], None] = OrderedDict()  # kept where the tokens are bounded
         self.tokens = 0
 
     def __len__(self) -> int:
         return sum(len(values) for values in self.entries.values())
 
-    def add(self, key: int, value: tuple[int, ...], grade: int = 0) -> None:
+    def add(self, key: int, value: tuple[int, ...], grade: int = 0, before: tuple[int, ...] = ()) -> None:
         """Remember that `value` followed `key`; the least recently used continuation leaves when there are too many."""
         if self.per_key == 0:
             return
         values = self.entries.setdefault(key, OrderedDict())
         known = value in values
-        values[value] = min(grade, values.get(value, grade))
+        old = values.get(value, (grade, before))
+        values[value] = min(grade, old[0]), before or old[1]
         values.move_to_end(value)
         self.tokens += 0 if known else 1 + len(value)
         if len(values) > self.per_key:
@@ -61,10 +65,12 @@ class NgramPool:
             if not values:
                 del self.entries[key]
 
-    def add_text(self, tokens: list[int], size: int) -> None:
-        """Remember every `size`-gram of `tokens`: its first token is the key."""
-        for start in range(len(tokens) - size + 1):
-            self.add(tokens[start], tuple(tokens[start + 1 : start + size]))
+    def add_text(self, tokens: list[int], size: int, new: int | None = None) -> None:
+        """Remember every `size`-gram of `tokens`, or only those that end in the last `new` tokens."""
+        first = 0 if new is None else max(len(tokens) - size + 1 - new, 0)
+        for start in range(first, len(tokens) - size + 1):
+            before = tuple(tokens[max(start - BEFORE, 0) : start])
+            self.add(tokens[start], tuple(tokens[start + 1 : start + size]), before=before)
 
     def touch(self, key: int, value: tuple[int, ...]) -> None:
         """Note that an n-gram was of use, if it is still there."""
@@ -74,9 +80,15 @@ class NgramPool:
             if self.most_tokens is not None:
                 self.uses.move_to_end((key, value))
 
-    def get(self, key: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        """(continuation, grade) pairs of `key`, newest first."""
-        return reversed(self.entries.get(key, OrderedDict()).items())
+    def get(self, key: int, before: list[int] | None = None) -> Iterator[tuple[tuple[int, ...], int]]:
+        """(continuation, grade) pairs of `key`, newest first.
+
+        Given the tokens `before` the key, continuations come first that followed more of them.
+        """
+        found = reversed(self.entries.get(key, OrderedDict()).items())
+        if before is not None:
+            found = iter(sorted(found, key=lambda item: -matching(item[1][1], before)))
+        return ((value, grade) for value, (grade, _) in found)
 
     def bind(self, tokenizer: str) -> None:
         """Tie the pool to a tokenizer's fingerprint; raises `PoolError` where it is another's already."""
@@ -87,7 +99,7 @@ class NgramPool:
     def save(self, path: str | Path) -> None:
         """Write all n-grams as JSON, the least recently used first."""
         order = self.uses or ((key, value) for key, values in self.entries.items() for value in values)
-        ngrams = [[self.entries[key][value], key, *value] for key, value in order]
+        ngrams = [[*self.entries[key][value], key, *value] for key, value in order]
         beside = Path(path).with_name(f".{Path(path).name}.part")
         beside.write_text(json.dumps({"format": FORMAT, "tokenizer": self.tokenizer, "ngrams": ngrams}) + "\n")
         beside.replace(path)
@@ -101,10 +113,20 @@ class NgramPool:
             pool.tokenizer, ngrams = content["tokenizer"], content["ngrams"]
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']!r}, not {FORMAT}")
-            for grade, key, *value in ngrams:
-                if not value or not all(type(number) is int and number >= 0 for number in (grade, key, *value)):
-                    raise ValueError("an n-gram is a grade and at least two token ids")
-                pool.add(key, tuple(value), grade)
+            for grade, before, key, *value in ngrams:
+                if not value or not all(type(n) is int and n >= 0 for n in (grade, *before, key, *value)):
+                    raise ValueError("an n-gram is a grade, the ids before it, and at least two token ids")
+                pool.add(key, tuple(value), grade, tuple(before))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PoolError(f"{path} is no readable pool of n-grams ({error})") from error
         return pool
+
+
+def matching(one: tuple[int, ...], other: list[int]) -> int:
+    """How many tokens two texts have in common at their ends."""
+    count = 0
+    for left, right in zip(reversed(one), reversed(other), strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
