@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow check clean
+.PHONY: demo test test-slow test-all check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
@@ -12,6 +12,9 @@ test: .venv/dev         ## the default tests
 
 test-slow: .venv/dev    ## the long tests
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "slow and not gpu"
+
+test-all: .venv/dev     ## both in one run, so that no process waits for the other twice
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not gpu"
 
 check: .venv/dev        ## lint and types
 	$(BIN)/ruff check .
