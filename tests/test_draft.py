@@ -261,7 +261,7 @@ def test_phrases_that_followed_the_same_tokens_come_first():
     pool.add_text([1, 2, 5, 6, 3, 2, 5, 7, 4, 1, 5, 8], 2)
     pool.add(5, (9,))
     assert [value for value, _ in pool.get(5)] == [(9,), (8,), (7,), (6,)]
-    assert [value for value, _ in pool.get(5, [0, 3, 2])] == [(7,), (6,), (9,), (8,)]
+    assert list(pool.get(5, [0, 3, 2])) == [((7,), 3), ((6,), 2), ((9,), 0), ((8,), 0)]
     pool.add_text([1, 2, 5, 0, 5], 2, new=1)
     assert next(value for value, _ in pool.get(5)) == (9,)  # 5 0 ends before the last token
 

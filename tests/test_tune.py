@@ -57,9 +57,22 @@ def test_prompts_of_two_tasks_are_units_of_their_own():
             for (task, unit), at in speeds.items()
         ]
 
-    found = trial("window", 3, records("own", faster=True), records("autoregressive", faster=False))
+    own, plain = records("own", faster=True), records("autoregressive", faster=False)
+    found = trial("window", 3, own, plain, plain)
     assert found.speedup_interval == [1.0, 8.0]
-    assert found.speedup == 2.5
+    assert found.speedup == found.gain == 2.5
+    assert trial("window", 3, own, plain, own).gain == 1.0
+
+
+def test_the_gain_decides_where_tasks_differ():
+    """Over plain decoding the median is one task's or the other's; value 2 is faster on two of three."""
+    plain = [Record("a", "autoregressive", unit, 0, 1, 3, 10, 12.0) for unit in range(3)]
+    seconds = {1: (4.0, 6.0, 12.0), 2: (3.9, 6.1, 6.2)}
+    groups = {value: [Record("a", str(value), unit, 0, 1, 3, 10, time) for unit, time in enumerate(times)]
+              for value, times in seconds.items()}  # fmt: skip
+    found = {value: trial("gamma", value, own, plain, groups[1]) for value, own in groups.items()}
+    assert found[1].speedup > found[2].speedup
+    assert found[1].gain == 1.0 < found[2].gain
 
 
 def test_values_that_do_not_go_together_are_left_out(llm):

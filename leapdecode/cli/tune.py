@@ -47,8 +47,8 @@ def tune(
 ) -> None:
     """Find a method's best options, one after the other.
 
-    Every value is timed in turn with plain decoding on the same prompts; the greatest median speed-up stays, and the
-    next option is tried with it (Ouroboros, Algorithm 1). Prints the command to use.
+    Every value is timed in turn with plain decoding on the same prompts; the value with the greatest gain over the
+    option's first one stays, and the next option is tried with it (Ouroboros, Algorithm 1). Prints the command to use.
 
     Examples:
 
@@ -138,7 +138,7 @@ def _show(search: Any, command: str) -> None:
     from rich.table import Column, Table
 
     console = Console(highlight=False)
-    columns = [Column(name, justify="right") for name in ("value", "speed-up", "tokens/forward", "best")]
+    columns = [Column(name, justify="right") for name in ("value", "speed-up", "gain", "tokens/forward", "best")]
     table = Table(Column("option"), *columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for number, trial in enumerate(search.trials):
         low, high = trial.speedup_interval
@@ -146,9 +146,10 @@ def _show(search: Any, command: str) -> None:
         best = "*" if search.best[trial.option] == trial.value else ""
         table.add_row(
             trial.option, str(trial.value), f"{trial.speedup:.2f}x {low:.2f}-{high:.2f}",
-            f"{trial.tokens_per_forward:.2f}", best, end_section=last,
+            f"{trial.gain:.2f}x", f"{trial.tokens_per_forward:.2f}", best, end_section=last,
         )  # fmt: skip
     console.print(table)
+    console.print("speed-up over plain decoding; gain over the option's first value: medians of paired ratios")
     chosen = [trial for trial in search.trials if search.best[trial.option] == trial.value][-1]
     if chosen.speedup_interval[0] <= 1:
         said = f"not shown to be faster than plain decoding: its interval begins at {chosen.speedup_interval[0]:.2f}x"

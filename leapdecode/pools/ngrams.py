@@ -83,12 +83,15 @@ class NgramPool:
     def get(self, key: int, before: list[int] | None = None) -> Iterator[tuple[tuple[int, ...], int]]:
         """(continuation, grade) pairs of `key`, newest first.
 
-        Given the tokens `before` the key, continuations come first that followed more of them.
+        Given the tokens `before` the key, continuations come first that followed more of them, and the grade tells how
+        many: 1 plus that number, where there are any.
         """
         found = reversed(self.entries.get(key, OrderedDict()).items())
-        if before is not None:
-            found = iter(sorted(found, key=lambda item: -matching(item[1][1], before)))
-        return ((value, grade) for value, (grade, _) in found)
+        if before is None:
+            return ((value, grade) for value, (grade, _) in found)
+        matched = [(matching(there, before), value, grade) for value, (grade, there) in found]
+        matched.sort(key=lambda item: -item[0])
+        return ((value, 1 + count if count else grade) for count, value, grade in matched)
 
     def bind(self, tokenizer: str) -> None:
         """Tie the pool to a tokenizer's fingerprint; raises `PoolError` where it is another's already."""
