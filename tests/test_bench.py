@@ -98,6 +98,33 @@ def test_a_batch_is_one_unit(llm):
     assert [(record.unit, record.texts) for record in found if record.contender == "prompt_lookup"] == [(0, 2), (1, 1)]
 
 
+def test_what_learns_is_warmed_up_and_not_measured_at_it(llm):
+    contenders = [Ours(llm, "autoregressive"), Ours(llm, "ouroboros", {"history": True})]
+    (work,) = build("math", llm, 2, 0, SHORT)
+
+    def decoded(warmup):
+        found = list(Bench(llm, contenders, [replace(work, warmup=warmup)], SHORT).run(set()))
+        return len(found), [record for part in found for record in part if record.contender != "autoregressive"]
+
+    (cold_steps, cold), (steps, warm) = decoded([]), decoded(work.prompts)
+    assert (cold_steps, steps, len(cold), len(warm)) == (2, 4, 2, 2)
+    assert warm[0].counts["draft_forwards"] < cold[0].counts["draft_forwards"]  # its phrases were there already
+    assert [one.learns for one in contenders] == [False, True]
+    assert Ours(llm, "prompt_lookup", {"row_budget": "auto"}).learns
+
+
+def test_a_warm_up_takes_training_prompts_or_the_next_of_a_file(llm, tmp_path):
+    (tmp_path / "q.txt").write_text("one\ntwo\nthree\nfour\n")
+    file, code, mixed, control = build(
+        f"lines={tmp_path / 'q.txt'},code,mix=1:code+sql,unguessable", llm, 1, 0, SHORT, 2
+    )
+    assert [llm.tokenizer.decode(prompt) for prompt in [*file.prompts, *file.warmup]] == ["one", "two", "three"]
+    examples = find("code").examples("train", 2, None, 0)
+    assert [llm.tokenizer.decode(prompt) for prompt in code.warmup] == [find("code").prompt(one) for one in examples]
+    assert (len(mixed.prompts), len(mixed.warmup), len(control.warmup)) == (2, 4, 2)
+    assert control.score(0, "So the answer is 1.") is None
+
+
 def test_repeats_of_one_prompt_count_once_in_the_interval():
     def decoded(contender, unit, turn, seconds):
         return Record("t", contender, unit, turn, 1, 3, 10, seconds, first_token=0.5, first_tokens=1)
@@ -116,7 +143,7 @@ def test_repeats_of_one_prompt_count_once_in_the_interval():
 class Liar:
     """A contender with a wrong text."""
 
-    label, options = "liar", {}
+    label, options, learns = "liar", {}, False
 
     def __init__(self, llm):
         self.plain = Ours(llm, "autoregressive")

@@ -51,6 +51,9 @@ def bench(
     ] = "default",
     limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 20,
     rounds: Annotated[int, typer.Option(min=1, help="times that every prompt is decoded by every method")] = 1,
+    warmup: Annotated[
+        int, typer.Option(min=0, help="training prompts decoded first, unmeasured, by what learns from text to text")
+    ] = 0,
     batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
     max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
     temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
@@ -84,6 +87,8 @@ def bench(
 
       leapdecode bench --preset scaling --limit 10
 
+      leapdecode bench --methods ouroboros:history=true --row-budget auto --warmup 40   # as after a while of use
+
       leapdecode bench --tasks all --limit 50 --output results/all    # interrupted? the same with --resume
     """
     named = find_preset(preset)
@@ -93,8 +98,8 @@ def bench(
     chosen = parse_methods(methods, row_budget)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
-    work = prepare(llm, chosen, tasks, limit, rounds, batch_size, peers, sampling)
-    settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers]
+    work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
+    settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers, warmup]
     run = facts(llm, draft, settings, sampling) | {"prompts": fingerprint(work.workloads)}
     from leapdecode.measure.store import Store
 
@@ -137,8 +142,8 @@ def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str,
 
 
 def prepare(
-    llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, rounds: int, batch_size: int,
-    peers: str | None, sampling: SamplingParams,
+    llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int, rounds: int,
+    batch_size: int, peers: str | None, sampling: SamplingParams,
 ) -> Any:  # fmt: skip
     """The bench, with everything checked before anything is measured."""
     from leapdecode.measure.bench import Bench
@@ -151,7 +156,7 @@ def prepare(
         raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
     contenders: list[Contender] = [Ours(llm, name, options) for name, options in chosen]
     contenders += other_engines(peers, llm) if peers else []
-    workloads = build(tasks, llm, limit, sampling.seed, sampling)
+    workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup)
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
 
 
@@ -196,7 +201,7 @@ def measure(work: Any, store: Any) -> None:
         try:
             for records in work.run(done):
                 store.add(records)
-                progress.update(bar, advance=len(records), description=records[0].task)
+                progress.update(bar, advance=len(records), description=records[0].task if records else "warming up")
         except KeyboardInterrupt:
             typer.echo(f"\nstopped; go on with --resume --output {store.folder}", err=True)
             raise

@@ -25,17 +25,24 @@ COUNTS = ("target_forwards", "prefill_forwards", "target_rows", "draft_forwards"
 TIMES = ("forward", "draft", "propose", "verify", "commit")
 
 
+def no_score(number: int, text: str) -> float | None:
+    """For texts without a checker."""
+    return None
+
+
 @dataclass
 class Workload:
     """Prompts of one task as ids, and how texts are scored (None: no checker).
 
-    `sampling` replaces the bench's own, for the negative control.
+    `sampling` replaces the bench's own, for the negative control. What learns from text to text decodes the prompts of
+    `warmup` first, unmeasured.
     """
 
     name: str
     prompts: list[list[int]]
-    score: Callable[[int, str], float | None] = lambda number, text: None
+    score: Callable[[int, str], float | None] = no_score
     sampling: SamplingParams | None = None
+    warmup: list[list[int]] = field(default_factory=list)
 
 
 @dataclass
@@ -96,7 +103,10 @@ class Bench:
         return [range(at, min(at + self.batch_size, count)) for at in range(0, count, self.batch_size)]
 
     def run(self, done: set[tuple[str, str, int, int]]) -> Iterator[list[Record]]:
-        """Measure round by round, leaving out rounds of which `done` holds every record's key."""
+        """Measure round by round, leaving out rounds of which `done` holds every record's key.
+
+        Yields an empty list for each step of a warm-up.
+        """
         for work in self.workloads:
             turns = [(unit, turn) for turn in range(self.rounds) for unit in range(len(self._units(work)))]
             if all(self._keys(work, *turn) <= done for turn in turns):
@@ -108,9 +118,12 @@ class Bench:
                         self._warm_up(work, numbers, sampling)
                         warm.add(len(numbers))
                 self.llm.shared.forget()  # budgets and pools learn within a round over a task's prompts, and not beyond
-                for unit, numbers in enumerate(self._units(work)):
-                    if not self._keys(work, unit, turn) <= done:
-                        yield self._round(work, unit, numbers, turn, sampling)
+                missing = [(unit, numbers) for unit, numbers in enumerate(self._units(work))
+                           if not self._keys(work, unit, turn) <= done]  # fmt: skip
+                if missing:
+                    yield from self._teach(work, sampling)
+                for unit, numbers in missing:
+                    yield self._round(work, unit, numbers, turn, sampling)
 
     def _keys(self, work: Workload, unit: int, turn: int) -> set[tuple[str, str, int, int]]:
         return {(work.name, one.label, unit, turn) for one in self.contenders}
@@ -119,6 +132,14 @@ class Bench:
         short = replace(sampling, max_tokens=min(WARM_TOKENS, sampling.max_tokens))
         for contender in self.contenders:
             contender.decode([work.prompts[number] for number in numbers], short, self.batch_size)
+
+    def _teach(self, work: Workload, sampling: SamplingParams) -> Iterator[list[Record]]:
+        """Let those that learn decode the warm-up prompts; an empty list per step of it, so that one sees it go on."""
+        for at in range(0, len(work.warmup), self.batch_size):
+            for contender in self.contenders:
+                if contender.learns:
+                    contender.decode(work.warmup[at : at + self.batch_size], sampling, self.batch_size)
+            yield []
 
     def _round(self, work: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams) -> list[Record]:
         prompts = [work.prompts[number] for number in numbers]

@@ -22,10 +22,12 @@ class Outcome:
 
 
 class Contender(Protocol):
-    """Something that decodes prompts; `label` is its name in reports."""
+    """Something that decodes prompts; `label` is its name in reports, `learns` whether one text helps the next."""
 
     @property
     def label(self) -> str: ...
+    @property
+    def learns(self) -> bool: ...
     @property
     def options(self) -> dict[str, Any]: ...
     def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]: ...
@@ -42,6 +44,11 @@ class Ours:
     @property
     def label(self) -> str:
         return ":".join([self.method, *[f"{key}={value}" for key, value in self.options.items()]])
+
+    @property
+    def learns(self) -> bool:
+        """Whether it keeps a row budget or a pool from text to text."""
+        return "row_budget" in self.options or bool(self.options.get("history"))
 
     def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
         """Decode a unit of prompts, `batch_size` at a time."""

@@ -25,6 +25,7 @@ class HuggingFace:
     llm: LLM
     mode: str
     options: dict[str, Any] = field(default_factory=dict)
+    learns = False
 
     @property
     def label(self) -> str:

@@ -11,9 +11,9 @@ from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.llm import LLM
 from leapdecode.llm.prompts import check_length, encode
-from leapdecode.measure.bench import Workload
+from leapdecode.measure.bench import Workload, no_score
 from leapdecode.measure.control import Unguessable
-from leapdecode.tasks.base import Example, Task
+from leapdecode.tasks.base import Example, Split, Task
 from leapdecode.tasks.registry import find, names
 
 CONTROL = "unguessable"
@@ -23,8 +23,10 @@ MIX, SHUFFLED = "mix=", "shuffle"
 LENGTH = re.compile(r":max_tokens=(.*)$")
 
 
-def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams) -> list[Workload]:
+def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int = 0) -> list[Workload]:
     """Workloads of up to `limit` prompts each, from a list of names by comma; `llm` must be able to decode them.
+
+    `warmup` more prompts of each are decoded before: a task's training prompts, the next ones of a file.
 
     A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable", "lines=FILE" (a prompt a
     line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`), or "mix=N:TASK+TASK": several tasks, N prompts
@@ -37,61 +39,60 @@ def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams
         parts[place : place + 1] = [*names(), "code/source"]
     if not parts:
         raise OptionError(f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, jsonl=FILE")
-    made = [_build(part, llm, limit, seed, sampling) for part in dict.fromkeys(parts)]
+    made = [_build(part, llm, limit, seed, sampling, warmup) for part in dict.fromkeys(parts)]
     twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
     if twice:
         raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
     return made
 
 
-def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams) -> Workload:
+def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int) -> Workload:
     if length := LENGTH.search(name):
         if not length[1].isdecimal() or not int(length[1]):
             raise OptionError(f"--tasks {name}: max_tokens must be a whole number of at least 1")
         shorter = replace(sampling, max_tokens=int(length[1]))
-        made = _build(name[: length.start()], llm, limit, seed, shorter)
+        made = _build(name[: length.start()], llm, limit, seed, shorter, warmup)
         return replace(made, name=name, sampling=made.sampling or shorter)
-    if name.startswith(MIX):
-        return _mixed(name, llm, limit, seed)
-    if "=" in name:
+    if "=" in name and not name.startswith(MIX):
         format, _, path = name.partition("=")
-        return Workload(Path(path).stem, _encode(read_prompts(format, Path(path))[:limit], llm, path))
-    made = _of_examples(name, _examples("math" if name == CONTROL else name, limit, seed), llm)
-    if name == CONTROL:
-        forced = replace(sampling, logits_processors=[*sampling.logits_processors, Unguessable()], ignore_eos=True)
-        return Workload(name, made.prompts, sampling=forced)
-    return made
+        prompts = _encode(read_prompts(format, Path(path))[: limit + warmup], llm, path)
+        return Workload(Path(path).stem, prompts[:limit], warmup=prompts[limit:])
+    examples = _examples("math" if name == CONTROL else name, "held_out", limit, seed)
+    others = _examples("math" if name == CONTROL else name, "train", warmup, seed)
 
-
-def _examples(name: str, limit: int, seed: int) -> list[tuple[Task, Example]]:
-    task_name, _, kind = name.partition("/")
-    task = find(task_name)
-    return [(task, example) for example in task.examples("held_out", limit, kind or None, seed)]
-
-
-def _of_examples(name: str, examples: list[tuple[Task, Example]], llm: LLM) -> Workload:
     def score(number: int, text: str) -> float | None:
         task, example = examples[number]
         return task.score(example, text)
 
-    return Workload(name, _encode([task.prompt(example) for task, example in examples], llm, name), score)
+    made = Workload(name, _prompts(name, examples, llm), score, warmup=_prompts(name, others, llm))
+    if name == CONTROL:
+        forced = replace(sampling, logits_processors=[*sampling.logits_processors, Unguessable()], ignore_eos=True)
+        return replace(made, score=no_score, sampling=forced)
+    return made
 
 
-def _mixed(name: str, llm: LLM, limit: int, seed: int) -> Workload:
-    """Up to `limit` prompts of each of several tasks, some of one task in a row (Ouroboros, Figure 7)."""
+def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task, Example]]:
+    """Of one task, or of a mix: some of one task in a row (Ouroboros, Figure 7), or in any order."""
+    if not name.startswith(MIX):
+        task_name, _, kind = name.partition("/")
+        task = find(task_name)
+        return [(task, example) for example in task.examples(split, limit, kind or None, seed)]
     order, _, listed = name.removeprefix(MIX).partition(":")
     parts = [part for part in listed.split("+") if part]
     if not parts or not (order == SHUFFLED or (order.isdecimal() and int(order))):
         raise OptionError(f"--tasks {name}: write mix=N:TASK+TASK, or mix={SHUFFLED}:TASK+TASK")
-    groups = [_examples(part, limit, seed) for part in parts]
+    groups = [_examples(part, split, limit, seed) for part in parts]
     if order == SHUFFLED:
         found = [example for group in groups for example in group]
         random.Random(seed).shuffle(found)
-    else:
-        run = int(order)
-        longest = max(map(len, groups))
-        found = [one for at in range(0, longest, run) for group in groups for one in group[at : at + run]]
-    return _of_examples(name, found, llm)
+        return found
+    run = int(order)
+    longest = max(map(len, groups))
+    return [one for at in range(0, longest, run) for group in groups for one in group[at : at + run]]
+
+
+def _prompts(name: str, examples: list[tuple[Task, Example]], llm: LLM) -> list[list[int]]:
+    return _encode([task.prompt(example) for task, example in examples], llm, name)
 
 
 def _encode(texts: list[str], llm: LLM, name: str) -> list[list[int]]:
