@@ -60,18 +60,23 @@ class Method:
     def decode(self, sequence: Sequence) -> Generator[Request, Scores | None, None]:
         """The loop of every method: propose, evaluate, verify, accept, commit, observe; ends with the text."""
         self.begin(sequence)
+        stats = sequence.stats
         while sequence.finish_reason is None:
+            forwards, rows, context = stats.draft_forwards, stats.draft_rows, len(sequence.tokens)
             tree = yield from self.propose(sequence)
             if self.budget is not None:
-                self.budget.cut(tree, len(sequence.tokens), self.kept())
+                self.budget.cut(tree, context, self.kept())
             scores = yield Forward("target", sequence, tree)
             assert scores is not None, "an executor answers every Forward with Scores"
             verdict = walk(tree, scores.choices)
-            sequence.stats.matched_tokens += tree.matched(scores.choices)
+            stats.matched_tokens += tree.matched(scores.choices)
             kept = sequence.extend(verdict.tokens, verdict.sources, scores.rows)
             yield Commit("target", sequence, verdict.path[:kept])
             if self.budget is not None:
                 self.budget.learn(tree, verdict)
+                if len(sequence.steps) > 1:  # the first step's rows are the prompt's
+                    made = stats.draft_forwards - forwards, stats.draft_rows - rows
+                    self.budget.keep_time(tree, len(verdict.tokens), context, *made)
             self.observe(sequence, tree, verdict)
 
     def kept(self) -> set[int]:

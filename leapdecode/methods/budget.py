@@ -1,8 +1,8 @@
 """Row budgets: which guesses are worth their rows.
 
 Every evaluated node costs a row. A node's chance of acceptance is estimated from what became of nodes like it (same
-source, match length, depth and place among its siblings), and the tree is cut where expected tokens per second stop
-growing. A cut node is not evaluated; it changes the speed, never the text.
+source, match length, depth and place among its siblings), and what would bring fewer tokens in its time than decoding
+brings on average is cut. A cut node is not evaluated; it changes the speed, never the text.
 """
 
 from collections.abc import Hashable
@@ -93,6 +93,25 @@ def places(tree: TokenTree) -> list[int]:
 
 
 @dataclass
+class Pace:
+    """Tokens per time of decoding so far, forgetting slowly: what a guess's rows could bring elsewhere.
+
+    To gain most tokens per time over many steps, a step takes what gains more than this on its own (the ratio of sums
+    is greatest there); a step's own ratio would ask too much of guesses in rich steps and too little in poor ones.
+    """
+
+    tokens: float = 0.0
+    time: float = 0.0
+
+    def rate(self, plain: float) -> float:
+        """Tokens per time, at least those of plain decoding, whose step takes `plain`."""
+        return max((WEIGHT + self.tokens) / (WEIGHT * plain + self.time), 1 / plain)
+
+    def learn(self, tokens: int, time: float) -> None:
+        self.tokens, self.time = FORGET * self.tokens + tokens, FORGET * self.time + time
+
+
+@dataclass
 class DraftForwards:
     """The draft forwards of a step so far: how many, the rows of one, the tokens that one gains on average."""
 
@@ -112,6 +131,7 @@ class RowBudget:
     cost: StepCost | None = None
     draft: "RowBudget | None" = None  # for the trees that a draft decodes with; its cost is in the same unit
     rates: HitRates = field(default_factory=HitRates)
+    pace: Pace = field(default_factory=Pace)
     window: WindowTrial = field(default_factory=WindowTrial)
 
     def cut(self, tree: TokenTree, context: int, kept: set[int] | None = None) -> None:
@@ -126,19 +146,19 @@ class RowBudget:
         room = len(order) if self.limit is None else max(self.limit - always, 0)
         count = min(room, len(order))
         if self.cost is not None:
-            certain = 1.0 + sum(chances[node] for node in kept)
-            count = self._best(count, [chances[node] for node in order], always, context, certain)
+            count = self._best(count, [chances[node] for node in order], always, context)
         tree.skipped = frozenset(order[count:])
 
-    def _best(self, most: int, chances: list[float], always: int, context: int, certain: float) -> int:
-        """How many of the likeliest nodes give most expected tokens per time."""
+    def _best(self, most: int, chances: list[float], always: int, context: int) -> int:
+        """How many of the likeliest nodes bring most tokens beyond those that their time brings on average."""
         assert self.cost is not None
-        expected, best, best_count = certain, certain / self.cost(always, context), 0
+        rate = self.pace.rate(self.cost(1, context))
+        expected, best, best_count = 0.0, -rate * self.cost(always, context), 0
         for count in range(1, most + 1):
             expected += chances[count - 1]
-            speed = expected / self.cost(always + count, context)
-            if speed > best:
-                best, best_count = speed, count
+            gain = expected - rate * self.cost(always + count, context)
+            if gain > best:
+                best, best_count = gain, count
         return best_count
 
     def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
@@ -161,7 +181,7 @@ class RowBudget:
         last: "DraftForwards | None" = None,
         drawn: bool = False,
     ) -> bool:
-        """Whether a draft forward for `width` children of each of `level` gains more tokens per time than it costs.
+        """Whether a draft forward for `width` children of each of `level` gains more tokens than its time on average.
 
         What is `drawn` for the rejection verifier cannot be cut later. Goes by how often drafts of that depth hit,
         known before they are drawn, and by `last`: what the draft forwards of this step were like, where they are not
@@ -175,12 +195,18 @@ class RowBudget:
         chances, depth = self.chances(tree), tree.depths[level[0]]
         gain = sum(chances[node] for node in level) * self.rates.rate(drafts_of(depth + 1))
         last = last or DraftForwards(depth, len(level))
-        gain *= last.tokens
-        more = self.draft.cost(last.rows, context)
-        spent = self.cost(len(tree), context) + last.count * more
         rows = full if drawn else len(tree) + len(level)
-        more += self.cost(rows, context) - self.cost(len(tree), context)
-        return gain * spent > sum(chances) * more
+        more = self.cost(rows, context) - self.cost(len(tree), context) + self.draft.cost(last.rows, context)
+        return gain * last.tokens > self.pace.rate(self.cost(1, context)) * more
+
+    def keep_time(self, tree: TokenTree, tokens: int, context: int, forwards: int = 0, rows: int = 0) -> None:
+        """One step: the tokens that its tree gave, and the `forwards` of a draft, of `rows` in all, that made it."""
+        if self.cost is None:
+            return
+        time = self.cost(len(tree) - len(tree.skipped), context)
+        if forwards and self.draft is not None and self.draft.cost is not None:
+            time += forwards * self.draft.cost(-(-rows // forwards), context)
+        self.pace.learn(tokens, time)
 
     def chances(self, tree: TokenTree) -> list[float]:
         """Per node the estimated chance that the walk reaches it: its own, given its parent, times its parent's."""

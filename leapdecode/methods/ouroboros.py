@@ -111,6 +111,7 @@ class Ouroboros(Method):
             self.count(len(own) - len(own.skipped), len(verdict.tokens))
             if budget is not None and budget.draft is not None:
                 budget.draft.learn(own, verdict)
+                budget.draft.keep_time(own, len(verdict.tokens), context)
                 gained = self.branches.gained(own, verdict.path)
                 budget.draft.judge_window(gained, len(verdict.tokens), len(own) - len(own.skipped), context)
             if min(chances) < self.confidence or not sequence.end_tokens.isdisjoint(verdict.tokens):
