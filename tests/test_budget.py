@@ -50,6 +50,39 @@ def test_free_rows_are_all_used_and_dear_ones_not():
         assert len(tree.skipped) == left
 
 
+def linear(rows, context):
+    return 10.0 + rows
+
+
+@pytest.mark.parametrize(("tokens", "left"), [(1, 0), (11, 6)])
+def test_what_decoding_brings_elsewhere_is_the_price_of_a_row(tokens, left):
+    budget, tree = RowBudget(cost=linear), two_chains()
+    for _ in range(200):  # a step of three rows takes 13: one token or eleven in that time
+        small = TokenTree(1)
+        small.add_chain(0, [2, 3], "good")
+        budget.keep_time(small, tokens, 10)
+    budget.cut(tree, 10)  # the chances are 1/2, 1/4 and 1/8: below 11/13 a row, above 1/11
+    assert len(tree.skipped) == left
+
+
+def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
+    budget, tree = RowBudget(cost=linear, draft=RowBudget(cost=flat)), two_chains()
+    tree.skipped = frozenset({4, 5, 6})
+    budget.keep_time(tree, 3, 10, forwards=6, rows=12)
+    assert (budget.pace.tokens, budget.pace.time) == (3, 14 + 6)
+    assert budget.pace.rate(11.0) == pytest.approx((2 + 3) / (2 * 11 + 20))
+    budget.pace.learn(0, 1000.0)
+    assert budget.pace.rate(11.0) == 1 / 11
+
+
+def test_drafting_ends_where_its_time_brings_more_elsewhere():
+    budget, tree = RowBudget(cost=linear, draft=RowBudget(cost=flat)), TokenTree(1)
+    assert budget.worth_drafting(tree, [0], 10)  # 1/2 a token for a row and a draft forward: 2 of a plain step's 11
+    for _ in range(200):
+        budget.keep_time(tree, 4, 10)
+    assert not budget.worth_drafting(tree, [0], 10)  # which elsewhere bring 8/11
+
+
 def test_the_likelier_chain_is_kept():
     tree = two_chains()
     taught(RowBudget(limit=4)).cut(tree, 10)
