@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from leapdecode.measure import canvas, plots
+from leapdecode.measure.labels import shared_options, short_names
 from leapdecode.measure.report import HEAD, cells, write_files
 
 HOSTILE = '<script>alert("|")</script>\n$x_1$'
@@ -315,3 +316,17 @@ def test_the_plots_on_disk_are_whole_drawings(written):
 def test_importing_the_report_leaves_matplotlib_alone():
     code = "import sys, leapdecode.measure.report; print('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def test_names_leave_out_what_all_variants_share():
+    methods = ["autoregressive", "lookahead:ngram=5:window=4", "lookahead:ngram=5", "ouroboros:gamma=3", "hf-plain"]
+    assert shared_options([*methods, *methods]) == {"lookahead": ["ngram=5"]}
+    assert short_names(methods) == [
+        "autoregressive",
+        "lookahead:window=4",
+        "lookahead",
+        "ouroboros:gamma=3",
+        "hf-plain",
+    ]
+    different = ["jacobi:block=4", "jacobi:block=8"]
+    assert (short_names(different), shared_options(different)) == (different, {})

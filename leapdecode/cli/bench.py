@@ -229,19 +229,21 @@ def show(report: dict[str, Any], folder: Path) -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
+    from leapdecode.measure.labels import shared_options, short_names
     from leapdecode.measure.report import HEAD, cells
 
-    width = Console().width
-    console = Console(highlight=False, width=width if sys.stdout.isatty() else max(width, 118))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else max(Console().width, 118))
     columns = [
         Column(name, justify="left" if place < 2 else "right", overflow="fold") for place, name in enumerate(HEAD)
     ]
     columns[1].min_width, columns[3].min_width = 14, 9
     table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, row in enumerate(report["rows"]):
-        last = number + 1 == len(report["rows"]) or report["rows"][number + 1]["task"] != row["task"]
-        table.add_row(*map(escape, cells(row)), end_section=last)
+    rows, methods = report["rows"], [row["method"] for row in report["rows"]]
+    for row, name, after in zip(rows, short_names(methods), [*rows[1:], {"task": None}], strict=True):
+        table.add_row(*map(escape, cells(row | {"method": name})), end_section=after["task"] != row["task"])
     console.print(table)
+    for name, options in shared_options(methods).items():
+        console.print(escape(f"every {name} with {':'.join(options)}"), soft_wrap=True)
     if report["run"].get("note"):
         console.print(escape(report["run"]["note"]), soft_wrap=True)
     said = f"speed-up over plain decoding: median of paired ratios, with its 95% interval\n{folder / 'report.html'}"

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.measure.bench import BASELINE
+from leapdecode.measure.labels import short_names
 from leapdecode.measure.pages import clean
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def panels(tasks: list[str], methods: list[str], columns: int, room: float = 0.0
 
     columns = min(columns, len(tasks))
     lines = -(-len(tasks) // columns)
-    wrapped = [label(method) for method in methods]
+    wrapped = [label(method) for method in short_names(methods)]
     height = 0.5 + len(methods) * (room + 0.13 * max(text.count("\n") + 1 for text in wrapped))
     figure = Figure(figsize=(2.2 + 6 * columns / (columns + 0.6), 0.4 + lines * height), layout="constrained")
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)

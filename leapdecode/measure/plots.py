@@ -22,6 +22,7 @@ from leapdecode.measure.canvas import (
     pictures,
     powers_of_two,
 )
+from leapdecode.measure.labels import short_names
 from leapdecode.methods.lookahead import Lookahead
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def figure_rows(report: Report) -> "Figure | None":
     dots = [(looks(number) | {"linestyle": ""}, task) for number, task in enumerate(tasks)]
     numbers = [
         ({"marker": f"${number}$", "color": INK, "linestyle": "", "markeredgewidth": 0}, name)
-        for number, name in enumerate(methods, 1)
+        for number, name in enumerate(short_names(methods), 1)
     ]
     key_to(figure, dots + numbers)
     return figure
@@ -194,8 +195,12 @@ def figure_row_costs(report: Report) -> "Figure | None":
     return figure
 
 
+SHARED = "Options that all variants of a method share are left out."
 FIGURES = {
-    "speedup": (figure_speedup, "Speed-up over plain decoding (the line at 1), with 95% intervals."),
+    "speedup": (
+        figure_speedup,
+        f"Speed-up over plain decoding (the line at 1), with 95% intervals. {SHARED}",
+    ),
     "rows": (
         figure_rows,
         "Tokens per forward against rows per forward; a dot is a method (its number) on a task (its colour).",
