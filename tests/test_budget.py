@@ -123,7 +123,9 @@ def test_rates_go_from_coarse_to_fine_and_forget():
         rates.learn(kinds, True)
     assert rates.rate(kinds) > 0.9
     assert rates.rate([("a",), ("a", 2)]) > 0.8  # a kind not seen yet goes by its source
-    rates.step += 1000
+    rates.learn([("a",), ("a", 2)], False)
+    assert rates.rate([("a",), ("a", 2)]) > 0.7  # and one trial does not outweigh what is known of that
+    rates.step += 5000
     assert rates.rate(kinds) == pytest.approx(0.5, abs=0.01)
 
 

@@ -13,7 +13,8 @@ from leapdecode.methods.trial import StepCost, WindowTrial
 from leapdecode.verify.walk import Verdict
 
 PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
-FORGET = 0.99  # per step: texts change their ways
+FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
+FORGET = 0.998  # per step: texts change their ways
 DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
 
 FRESH = 8  # steps
@@ -48,10 +49,10 @@ class HitRates:
 
     def rate(self, kinds: list[Hashable]) -> float:
         """The chance for the last of `kinds`, which run from coarse to fine: each smooths the next."""
-        chance = PRIOR
+        chance, weight = PRIOR, WEIGHT
         for kind in kinds:
             hits, trials = self._counts(kind)
-            chance = (hits + WEIGHT * chance) / (trials + WEIGHT)
+            chance, weight = (hits + weight * chance) / (trials + weight), FINER
         return chance
 
     def learn(self, kinds: list[Hashable], hit: bool) -> None:
