@@ -123,6 +123,8 @@ def test_a_warm_up_takes_training_prompts_or_the_next_of_a_file(llm, tmp_path):
     assert [llm.tokenizer.decode(prompt) for prompt in code.warmup] == [find("code").prompt(one) for one in examples]
     assert (len(mixed.prompts), len(mixed.warmup), len(control.warmup)) == (2, 4, 2)
     assert control.score(0, "So the answer is 1.") is None
+    with pytest.raises(OptionError, match="none beyond --limit 4"):
+        build(f"lines={tmp_path / 'q.txt'}", llm, 4, 0, SHORT, 2)
 
 
 def test_repeats_of_one_prompt_count_once_in_the_interval():

@@ -56,6 +56,8 @@ def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams,
     if "=" in name and not name.startswith(MIX):
         format, _, path = name.partition("=")
         prompts = _encode(read_prompts(format, Path(path))[: limit + warmup], llm, path)
+        if warmup and len(prompts) <= limit:
+            raise OptionError(f"{path} has {len(prompts)} prompts: none beyond --limit {limit} for --warmup {warmup}")
         return Workload(Path(path).stem, prompts[:limit], warmup=prompts[limit:])
     examples = _examples("math" if name == CONTROL else name, "held_out", limit, seed)
     others = _examples("math" if name == CONTROL else name, "train", warmup, seed)
