@@ -114,9 +114,8 @@ class Pace:
 
 @dataclass
 class DraftForwards:
-    """The draft forwards of a step so far: how many, the rows of one, the tokens that one gains on average."""
+    """What a draft forward is like: its rows, and the tokens that it gains on average."""
 
-    count: int = 0
     rows: int = 1
     tokens: float = 1.0
 
@@ -185,8 +184,8 @@ class RowBudget:
         """Whether a draft forward for `width` children of each of `level` gains more tokens than its time on average.
 
         What is `drawn` for the rejection verifier cannot be cut later. Goes by how often drafts of that depth hit,
-        known before they are drawn, and by `last`: what the draft forwards of this step were like, where they are not
-        one level of the tree each.
+        known before they are drawn, and by `last`: what the draft forwards so far were like, where they are not one
+        level of the tree each.
         """
         full = len(tree) + (len(level) * width if drawn else 1)
         if self.limit is not None and full > self.limit:
@@ -195,7 +194,7 @@ class RowBudget:
             return True
         chances, depth = self.chances(tree), tree.depths[level[0]]
         gain = sum(chances[node] for node in level) * self.rates.rate(drafts_of(depth + 1))
-        last = last or DraftForwards(depth, len(level))
+        last = last or DraftForwards(len(level))
         rows = full if drawn else len(tree) + len(level)
         more = self.cost(rows, context) - self.cost(len(tree), context) + self.draft.cost(last.rows, context)
         return gain * last.tokens > self.pace.rate(self.cost(1, context)) * more

@@ -92,7 +92,6 @@ class Ouroboros(Method):
     def draft(self, sequence: Sequence, tree: TokenTree) -> Generator[Request, Scores | None, None]:
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
         budget, context = self.budget, len(sequence.tokens)
-        self.forwards.count = 0
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
             wide = self.phrase_length if sequence.drawn else 1  # most that one draft forward may add
             if budget is not None and not budget.worth_drafting(
@@ -119,7 +118,7 @@ class Ouroboros(Method):
 
     def count(self, rows: int, tokens: int) -> None:
         """Note what a draft forward was like, for the row budget."""
-        self.forwards.count, self.forwards.rows = self.forwards.count + 1, rows
+        self.forwards.rows = rows
         self.forwards.tokens += (tokens - self.forwards.tokens) / RECENT
 
     def own_tree(self, sequence: Sequence, tree: TokenTree) -> TokenTree:
