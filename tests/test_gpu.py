@@ -30,3 +30,10 @@ def test_nothing_unexplained(dtype):
     for prompt in ("def fib(n):", "Question: Ann has 4 cards. How many?\nAnswer:", "class "):
         for name in names():
             assert audit(llm, llm.generate(prompt, method=name, sampling=sampling), sampling).unexplained == 0
+
+
+def test_compiled():
+    llm = LLM("demo", device="cuda", compile=True)
+    sampling = SamplingParams(max_tokens=64)
+    for prompt in ("def fib(n):", "Question: Ann has 4 cards. How many?\nAnswer:"):
+        assert audit(llm, llm.generate(prompt, method="draft_model", sampling=sampling), sampling).unexplained == 0

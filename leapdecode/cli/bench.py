@@ -3,6 +3,7 @@
 import hashlib
 import json as jsonlib
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    CompileOption,
     DeviceOption,
     DraftOption,
     DtypeOption,
@@ -69,6 +71,7 @@ def bench(
     dtype: DtypeOption = "auto",
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
+    compiled: CompileOption = False,
 ) -> None:
     """Measure methods against plain decoding on tasks.
 
@@ -97,7 +100,7 @@ def bench(
     row_budget = row_budget or named.row_budget
     chosen = parse_methods(methods, row_budget)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled)
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
     settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers, warmup]
     run = facts(llm, draft, settings, sampling) | {"prompts": fingerprint(work.workloads)}
@@ -162,8 +165,6 @@ def prepare(
 
 def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingParams) -> dict[str, Any]:
     """What is measured on what; a run is resumed only where all of it is equal but for argv."""
-    from dataclasses import asdict
-
     from leapdecode.measure.machine import machine, note_of, revision, weights_digest
 
     return {
@@ -176,6 +177,7 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
         },
         "dtype": str(llm.model.dtype).removeprefix("torch."),
         "attention": llm.model.config._attn_implementation,
+        "compiled": "small forwards of ours, none of peers" if llm.runner.compiled else None,
         "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
         **machine(llm.runner.device),
         "revision": revision(),
@@ -209,8 +211,6 @@ def measure(work: Any, store: Any) -> None:
 
 def finish(work: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
     """The document, and its files in the folder."""
-    from dataclasses import asdict
-
     from leapdecode.measure.report import write_files
     from leapdecode.measure.summary import document
     from leapdecode.model.cost import measured_on, row_costs

@@ -18,6 +18,7 @@ DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16
 AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]
 TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="run code that comes with the model")]
 FallbackOption = Annotated[bool, typer.Option("--fallback", help="decode plainly what cannot verify token trees")]
+CompileOption = Annotated[bool, typer.Option("--compile", help="compile small forwards: slow to load, faster steps")]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")]
 
 
@@ -89,12 +90,16 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False))
 
 
-def open_llm(model: str, draft: str | None, device: str, dtype: str, attn: str, trust: bool, fallback: bool) -> Any:
+def open_llm(
+    model: str, draft: str | None, device: str, dtype: str, attn: str, trust: bool, fallback: bool, compiled: bool
+) -> Any:
     """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes plainly."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    with console.status(f"loading {model}") if console.is_terminal else _Nothing():
+    with (
+        console.status(f"loading {'and compiling ' if compiled else ''}{model}") if console.is_terminal else _Nothing()
+    ):
         from transformers.utils import logging
 
         from leapdecode.llm import LLM
@@ -109,6 +114,7 @@ def open_llm(model: str, draft: str | None, device: str, dtype: str, attn: str, 
             attn_implementation=attn,
             trust_remote_code=trust,
             fallback="autoregressive" if fallback else None,
+            compile=compiled,
         )
     reason = getattr(llm.runner, "reason", None)
     if reason:

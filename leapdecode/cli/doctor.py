@@ -8,6 +8,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    CompileOption,
     DeviceOption,
     DraftOption,
     DtypeOption,
@@ -33,6 +34,7 @@ def doctor(
     dtype: DtypeOption = "auto",
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
+    compiled: CompileOption = False,
 ) -> None:
     """Check a model and this machine.
 
@@ -46,7 +48,7 @@ def doctor(
 
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
     """
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=True)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled)
     report = {"schema": 1, **_facts(llm), "batch_size": batch_size, **_examine(llm, repeats, batch_size)}
     if json:
         print_json(report)
@@ -78,6 +80,7 @@ def _facts(llm: Any) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "model": llm.name,
         "class": type(llm.model).__name__,
+        "compiled": bool(getattr(llm.runner, "compiled", None)),
         "parameters": sum(p.numel() for p in llm.model.parameters()),
         "dtype": str(llm.model.dtype).removeprefix("torch."),
         "attention": llm.model.config._attn_implementation,
@@ -128,11 +131,12 @@ def _show(report: dict[str, Any]) -> None:
     console = Console(highlight=False)
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     context = report["context"] if report["context"] < 1 << 30 else "unlimited"
+    compiled = ", compiled" if report["compiled"] else ""
     lines = [
         ("versions", versions),
         ("device", f"{report['device']} ({report['device_name']}), {report['threads']} threads"),
         ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
-        ("dtype", f"{report['dtype']}, attention {report['attention']}, context {context}"),
+        ("dtype", f"{report['dtype']}, attention {report['attention']}, context {context}{compiled}"),
     ]
     if report["trees"]:
         worst = f"{report['probe']['worst']:.1g} of the logits' spread (allowed {report['probe']['tolerance']:.1g})"

@@ -9,6 +9,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    CompileOption,
     DeviceOption,
     DraftOption,
     DtypeOption,
@@ -62,6 +63,7 @@ def generate(
     dtype: DtypeOption = "auto",
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
+    compiled: CompileOption = False,
     fallback: FallbackOption = False,
 ) -> None:
     """Continue a prompt.
@@ -89,7 +91,7 @@ def generate(
         raise OptionError("--audit compares texts; sampling with --verification rejection keeps the law, not the text")
     _check_early(text, method, options, executor, verification, budget)
     phrases = read_pool(pool, method) if pool else None
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled)
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)

@@ -7,6 +7,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    CompileOption,
     DeviceOption,
     DraftOption,
     DtypeOption,
@@ -44,6 +45,7 @@ def tune(
     dtype: DtypeOption = "auto",
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
+    compiled: CompileOption = False,
 ) -> None:
     """Find a method's best options, one after the other.
 
@@ -67,14 +69,15 @@ def tune(
 
     values_to_try(method, options)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled)
     check_drafts(llm, [method])
     from leapdecode.measure.workloads import build
 
     search = Search(llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds)
     _run(search)
     others = {"device": device, "dtype": dtype, "attn": attn, "temperature": temperature}
-    command = _command(model, draft, method, search.best, others, trust_remote_code)
+    switches = {"trust-remote-code": trust_remote_code, "compile": compiled}
+    command = _command(model, draft, method, search.best, others, switches)
     if json:
         print_json(_document(search, llm, command))
     else:
@@ -94,7 +97,12 @@ def _run(search: Any) -> None:
 
 
 def _command(
-    model: str, draft: str | None, method: str, best: dict[str, Any], others: dict[str, Any], trust: bool
+    model: str,
+    draft: str | None,
+    method: str,
+    best: dict[str, Any],
+    others: dict[str, Any],
+    switches: dict[str, bool],
 ) -> str:
     """What to type for one text with the options found, as they were measured."""
     words = [
@@ -112,7 +120,7 @@ def _command(
         words += ["--row-budget", shown] if name == "row_budget" else ["-o", f"{name}={shown}"]
     for name, value in others.items():
         words += [f"--{name}", str(value)] if value not in ("auto", 0.0) else []
-    words += ["--trust-remote-code"] if trust else []
+    words += [f"--{name}" for name, on in switches.items() if on]
     return shlex.join(words)
 
 

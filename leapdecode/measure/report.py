@@ -25,7 +25,7 @@ HEAD: tuple[str, ...] = (
 NONE = "-"
 PARTS = (*TIMES, "other")
 SET_APART = ("note", "argv", "settings", "row_costs")  # of a run; they have their own places or none
-IN_SHORT = ("sizes", "dtype", "device", "sampling")  # of a run; what the page begins with
+IN_SHORT = ("sizes", "dtype", "compiled", "device", "sampling")  # of a run; what the page begins with
 HOW_TO_READ = (
     "Speed-up: every prompt was decoded by all methods in turn; a round's ratio is that of tokens per second to plain "
     "decoding's in the same round. A prompt (or batch) counts with the median of its rounds; the speed-up is the "

@@ -157,7 +157,8 @@ def curve_key(runner: Runner, batch: int) -> str:
     attention = runner.model.config._attn_implementation
     device = f"{runner.device.type} {device_name(runner.device)}"
     parts = (type(runner.model).__name__, shape, runner.dtype, attention, device)
-    return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, f"batch {batch}")))
+    how = ("compiled",) if runner.compiled else ()
+    return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, f"batch {batch}", *how)))
 
 
 def row_costs(runner: Runner, batch: int = 1, repeats: int = 5, path: Path | None = None) -> list[RowCost]:

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, OptionError, UnsupportedModel
 from leapdecode.model import embedded
+from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
@@ -150,8 +151,11 @@ def resolve(name: str, role: str) -> str:
     return str(embedded.checked(role)) if name == embedded.NAME else name
 
 
-def prepare(model: Any, fallback: str | None = None) -> Runner | PlainRunner:
-    """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify trees."""
+def prepare(model: Any, fallback: str | None = None, compiled: bool = False) -> Runner | PlainRunner:
+    """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify trees.
+
+    With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that fails.
+    """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
     try:
@@ -167,4 +171,10 @@ def prepare(model: Any, fallback: str | None = None) -> Runner | PlainRunner:
                 "fallback='autoregressive' (--fallback) decodes it plainly"
             ) from error
         return PlainRunner(model, str(error))
+    if compiled:
+        runner.compiled = CompiledForward(model)
+        try:
+            probe(runner)
+        except UnsupportedModel as error:
+            raise OptionError(f"compile=True does not work for {type(model).__name__} here: {error}") from error
     return runner

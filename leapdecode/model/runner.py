@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
+from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.lines import SlotLines
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.slots import Layout, SlotCache, bucketed
@@ -35,6 +36,7 @@ class Runner:
         self.layout = read_layout(model)
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.compiled: CompiledForward | None = None
         self.spare: list[SlotCache] = []
         self.lock = threading.Lock()
 
@@ -42,6 +44,7 @@ class Runner:
         """Lines for up to `rows` sequences; `slots` is how many each is expected to need."""
         return SlotLines(self, rows, slots)
 
+    @torch.inference_mode()  # all caches alike: graphs are made for the kind of tensor, too
     def cache(self, rows: int, slots: int) -> SlotCache:
         """A spare cache that is large enough, without being wastefully large, or a new one."""
         slots = bucketed(slots)
@@ -73,20 +76,30 @@ class Runner:
         cache.aim([plan.row for plan in plans], packed[2], seen)
         cache.length = max(plan.start for plan in plans)
         mask = self.form.build(plans, packed[1], seen, self.dtype, cache.root)
-        kept = rows - min(len(plan.missing) for plan in plans)
+        kept = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        output = self.model(
-            input_ids=packed[0],
-            position_ids=packed[1],
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            **({"logits_to_keep": max(kept, 1)} if self.keeps_logits else {}),
-        )
+        logits = self._forward(packed[0], packed[1], mask, cache, kept)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # else the clock shows when the work was launched
         seconds = time.perf_counter() - began
-        return output.logits[:, output.logits.shape[1] - max(kept, 1) :], seconds
+        return logits[:, logits.shape[1] - kept :], seconds
+
+    def _forward(
+        self, ids_BR: Tensor, positions_BR: Tensor, mask: Tensor | dict[str, Tensor], cache: SlotCache, kept: int
+    ) -> Tensor:
+        """The model's logits, of the last `kept` rows at least."""
+        if self.compiled is not None and self.compiled.takes(*ids_BR.shape):
+            return self.compiled(ids_BR, positions_BR, mask, cache)
+        limit = {"logits_to_keep": kept} if self.keeps_logits else {}
+        logits: Tensor = self.model(
+            input_ids=ids_BR,
+            position_ids=positions_BR,
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+            **limit,
+        ).logits
+        return logits
 
 
 @torch.inference_mode()

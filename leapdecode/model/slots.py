@@ -45,30 +45,26 @@ class SlotLayer(CacheLayerMixin):
         self.heads = keys.shape[1]
         self.flat_keys, self.flat_values = keys.view(-1, keys.shape[-1]), values.view(-1, values.shape[-1])
         self.is_initialized = True
-        self.views: tuple[Tensor, Tensor] | None = None
+        self.views: tuple[Tensor, Tensor] | None = None  # what is visible, where the owner's rows adjoin
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Nothing to do: the slots exist already."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Write [B, H, R, D] at the owner's slots; return the visible [B, H, S, D] of the owner's rows."""
-        if self.owner.shared is not None:
-            visible = self.views or self._visible()
-            visible[0].index_copy_(2, self.owner.shared, key_states)
-            visible[1].index_copy_(2, self.owner.shared, value_states)
-            return visible
+        if self.owner.shared is not None and self.views is not None:
+            self.views[0].index_copy_(2, self.owner.shared, key_states)
+            self.views[1].index_copy_(2, self.owner.shared, value_states)
+            return self.views
         index = self.owner.index[self.heads]
         self.flat_keys.index_copy_(0, index, key_states.reshape(-1, key_states.shape[-1]))
         self.flat_values.index_copy_(0, index, value_states.reshape(-1, value_states.shape[-1]))
-        return self.views or self._visible()
+        return self.views or self.visible()
 
-    def _visible(self) -> tuple[Tensor, Tensor]:
-        """The owner's rows up to its last visible slot; kept as long as they are views of the same slots."""
+    def visible(self) -> tuple[Tensor, Tensor]:
+        """The owner's rows up to its last visible slot: views of them where the rows adjoin, else copies."""
         rows, seen = self.owner.selected, self.owner.seen
-        visible = self.keys[rows, :, :seen], self.values[rows, :, :seen]
-        if isinstance(rows, slice):
-            self.views = visible
-        return visible
+        return self.keys[rows, :, :seen], self.values[rows, :, :seen]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.owner.seen, 0
@@ -77,7 +73,7 @@ class SlotLayer(CacheLayerMixin):
         return self.owner.length
 
     def get_max_length(self) -> int:
-        return self.keys.shape[2]
+        return self.owner.slots
 
 
 class SlotCache(Cache):
@@ -89,9 +85,10 @@ class SlotCache(Cache):
 
     def __init__(self, layout: Layout, rows: int, slots: int) -> None:
         self.rows, self.slots = rows, slots
+        room = slots + 1  # one is never seen: what is seen is never contiguous, so one graph serves all sizes
         wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
         self.stacks = {
-            (h, d): torch.zeros(wanted.count((h, d)), rows, h, slots, d, dtype=layout.dtype, device=layout.device)
+            (h, d): torch.zeros(wanted.count((h, d)), rows, h, room, d, dtype=layout.dtype, device=layout.device)
             for h, d in dict.fromkeys(wanted)
         }
         free = {shape: iter(stack) for shape, stack in self.stacks.items()}
@@ -99,7 +96,7 @@ class SlotCache(Cache):
         super().__init__(layers=[SlotLayer(self, keys, values) for keys, values in pairs])
         heads = {h for h, _ in wanted}
         steps = torch.arange(rows, device=layout.device)[:, None, None]
-        self.offsets = {h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * slots for h in heads}
+        self.offsets = {h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * room for h in heads}
         self.index: dict[int, Tensor] = {}
         self.shared: Tensor | None = None
         self.root = RootMask()
@@ -117,10 +114,11 @@ class SlotCache(Cache):
         self.shared = slots_BR[0] if len(rows) == 1 else None
         if self.shared is None:
             self.index = {h: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for h, offset in self.offsets.items()}
-        if not adjoining or (chosen, seen) != (self.selected, self.seen):
-            for layer in self.layers:
-                layer.views = None
+        if adjoining and (chosen, seen) == (self.selected, self.seen):
+            return
         self.selected, self.seen = chosen, seen
+        for layer in self.layers:
+            layer.views = layer.visible() if adjoining else None
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
