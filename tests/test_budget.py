@@ -11,7 +11,7 @@ from tiny import CONFIGS, new_model
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.budget import HitRates, RowBudget, coarse_to_fine, kind_of, places
+from leapdecode.methods.budget import HitRates, RowBudget, coarse_to_fine, kinds_of
 from leapdecode.methods.trial import FIRST_REST, HOPE, TRIAL, WindowTrial
 from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
 from leapdecode.tasks.registry import find
@@ -83,6 +83,21 @@ def test_drafting_ends_where_its_time_brings_more_elsewhere():
     assert not budget.worth_drafting(tree, [0], 10)  # which elsewhere bring 8/11
 
 
+def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again():
+    """Drafts are seen only where they are made: after an unlucky start there would never be one again."""
+    budget = RowBudget(cost=linear, draft=RowBudget(cost=lambda rows, context: 3.0))  # pays from 4/11 on
+    tree, choices = TokenTree(1), [5]
+    tree.add(0, 4, "draft")
+    worth = []
+    for _ in range(40):
+        worth.append(budget.worth_drafting(TokenTree(1), [0], 10))
+        budget.learn(tree, walk(tree, [*choices, 5]))
+    assert worth == [True] * 6 + [False] * 34
+    for _ in range(1000):
+        budget.rates.next_step()
+    assert budget.worth_drafting(TokenTree(1), [0], 10)
+
+
 def test_the_likelier_chain_is_kept():
     tree = two_chains()
     taught(RowBudget(limit=4)).cut(tree, 10)
@@ -129,9 +144,14 @@ def test_rates_go_from_coarse_to_fine_and_forget():
     assert rates.rate(kinds) == pytest.approx(0.5, abs=0.01)
 
 
-def test_places_count_older_siblings():
-    assert places(two_chains()) == [0, 0, 0, 0, 1, 0, 0]
-    assert coarse_to_fine(kind_of(two_chains(), 4, 1)) == ["bad", ("bad", 0), ("bad", 0, 1), ("bad", 0, 1, 1)]
+def test_kinds_tell_what_a_guess_lies_behind_and_older_siblings():
+    tree = two_chains()
+    tree.add_chain(3, [8, 9], "phrase")
+    tree.add_chain(0, [8], "phrase")
+    kinds = kinds_of(tree)
+    assert kinds[4:6] == [("bad", "text", 0, 1, 1), ("bad", "text", 0, 2, 0)]
+    assert kinds[7:] == [("phrase", "good", 0, 1, 0), ("phrase", "good", 0, 2, 0), ("phrase", "text", 0, 1, 2)]
+    assert coarse_to_fine(kinds[4]) == ["bad", *(kinds[4][:parts] for parts in (2, 3, 4, 5))]
 
 
 @pytest.mark.parametrize(("gained", "longer"), [(0, 4), (1, 2)])

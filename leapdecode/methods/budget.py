@@ -1,8 +1,9 @@
 """Row budgets: which guesses are worth their rows.
 
 Every evaluated node costs a row. A node's chance of acceptance is estimated from what became of nodes like it (same
-source, match length, depth and place among its siblings), and what would bring fewer tokens in its time than decoding
-brings on average is cut. A cut node is not evaluated; it changes the speed, never the text.
+source, what it lies behind, match length, depth in its guess and place among its siblings), and what would bring fewer
+tokens in its time than decoding brings on average is cut. A cut node is not evaluated; it changes the speed, never the
+text.
 """
 
 from collections.abc import Hashable
@@ -14,11 +15,12 @@ from leapdecode.verify.walk import Verdict
 
 PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
 FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
+HOPE = 32.0  # both for drafts, which are not seen where none are made: a few misses must not end drafting
 FORGET = 0.998  # per step: texts change their ways
 DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
 
 FRESH = 8  # steps
-Kind = tuple[str, int, int, int]
+Kind = tuple[str, str, int, int, int]
 
 
 class HitRates:
@@ -47,12 +49,12 @@ class HitRates:
         faded = FORGET ** (self.step - last)
         return hits * faded, trials * faded
 
-    def rate(self, kinds: list[Hashable]) -> float:
+    def rate(self, kinds: list[Hashable], weight: float = WEIGHT, finer: float = FINER) -> float:
         """The chance for the last of `kinds`, which run from coarse to fine: each smooths the next."""
-        chance, weight = PRIOR, WEIGHT
+        chance = PRIOR
         for kind in kinds:
             hits, trials = self._counts(kind)
-            chance, weight = (hits + weight * chance) / (trials + weight), FINER
+            chance, weight = (hits + weight * chance) / (trials + weight), finer
         return chance
 
     def learn(self, kinds: list[Hashable], hit: bool) -> None:
@@ -61,36 +63,32 @@ class HitRates:
             self.counts[kind] = hits + hit, trials + 1, self.step
 
 
-def kind_of(tree: TokenTree, node: int, place: int) -> Kind:
-    """Source, match length, depth, place among siblings."""
-    depth = tree.depths[node]
-    return (
-        tree.sources[node],
-        tree.grades[node],
-        depth if depth < DEEPEST else DEEPEST,
-        place if place < LAST_PLACE else LAST_PLACE,
-    )
+def kinds_of(tree: TokenTree) -> list[Kind]:
+    """Per node its source, what its guess lies behind, match length, depth in the guess, place among siblings.
+
+    A guess is a run of nodes of one source: a phrase behind a draft is another thing than one behind the text.
+    """
+    behind, depths, counted = ["text"] * len(tree), [0] * len(tree), [0] * len(tree)
+    found: list[Kind] = [("text", "text", 0, 0, 0)]
+    for node in range(1, len(tree)):
+        parent, source = tree.parents[node], tree.sources[node]
+        goes_on = tree.sources[parent] == source
+        behind[node] = behind[parent] if goes_on else tree.sources[parent]
+        depths[node] = depths[parent] + 1 if goes_on else 1
+        depth, place = min(depths[node], DEEPEST), min(counted[parent], LAST_PLACE)
+        found.append((source, behind[node], tree.grades[node], depth, place))
+        counted[parent] += 1
+    return found
 
 
 def coarse_to_fine(kind: Kind) -> list[Hashable]:
-    """Source, with match length, with depth, with place among siblings."""
-    return [kind[0], kind[:2], kind[:3], kind]
+    """Source, with what it lies behind, with match length, with depth, with place among siblings."""
+    return [kind[0], kind[:2], kind[:3], kind[:4], kind]
 
 
 def drafts_of(depth: int) -> list[Hashable]:
     """The kinds of "any of the drafts below an accepted node of the depth above"."""
     return ["drafts", ("drafts", min(depth, DEEPEST))]
-
-
-def places(tree: TokenTree) -> list[int]:
-    """Per node, how many siblings were added before it."""
-    counted = [0] * len(tree)
-    found = [0] * len(tree)
-    for node in range(1, len(tree)):
-        parent = tree.parents[node]
-        found[node] = counted[parent]
-        counted[parent] += 1
-    return found
 
 
 @dataclass
@@ -193,7 +191,7 @@ class RowBudget:
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
         chances, depth = self.chances(tree), tree.depths[level[0]]
-        gain = sum(chances[node] for node in level) * self.rates.rate(drafts_of(depth + 1))
+        gain = sum(chances[node] for node in level) * self.rates.rate(drafts_of(depth + 1), HOPE, HOPE)
         last = last or DraftForwards(len(level))
         rows = full if drawn else len(tree) + len(level)
         more = self.cost(rows, context) - self.cost(len(tree), context) + self.draft.cost(last.rows, context)
@@ -210,22 +208,21 @@ class RowBudget:
 
     def chances(self, tree: TokenTree) -> list[float]:
         """Per node the estimated chance that the walk reaches it: its own, given its parent, times its parent's."""
-        place, found = places(tree), [1.0]
+        kinds, found = kinds_of(tree), [1.0]
         for node in range(1, len(tree)):
-            own = self.rates.of(kind_of(tree, node, place[node]))
-            found.append(own * found[tree.parents[node]])
+            found.append(self.rates.of(kinds[node]) * found[tree.parents[node]])
         return found
 
     def learn(self, tree: TokenTree, verdict: Verdict) -> None:
         """The target's choice at an accepted node tells of each of its children whether it hit, evaluated or not."""
         self.rates.next_step()
-        place, accepted = places(tree), set(verdict.path)
+        kinds, accepted = kinds_of(tree), set(verdict.path)
         drafted: dict[int, bool] = {}
         for node in range(1, len(tree)):
             parent = tree.parents[node]
             if parent in accepted:
                 hit = tree.tokens[node] == verdict.choices[parent]
-                self.rates.learn(coarse_to_fine(kind_of(tree, node, place[node])), hit)
+                self.rates.learn(coarse_to_fine(kinds[node]), hit)
                 if tree.sources[node] == "draft":
                     drafted[parent] = drafted.get(parent, False) or hit
         for parent, hit in drafted.items():
