@@ -83,6 +83,18 @@ def test_drafting_ends_where_its_time_brings_more_elsewhere():
     assert not budget.worth_drafting(tree, [0], 10)  # which elsewhere bring 8/11
 
 
+def test_drafts_pay_together_where_only_the_second_row_is_dear():
+    def stairs(rows, context):
+        return 10.0 if rows == 1 else 16.0 + rows / 10
+
+    budget = RowBudget(cost=stairs, draft=RowBudget(cost=lambda rows, context: 0.5))
+    assert budget.worth_drafting(
+        TokenTree(1), [0], 10
+    )  # 15/16 of a token for 0.84 steps' time; the first: 1/2 for 0.67
+    budget.draft.cost = lambda rows, context: 1.0
+    assert not budget.worth_drafting(TokenTree(1), [0], 10)
+
+
 def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again():
     """Drafts are seen only where they are made: after an unlucky start there would never be one again."""
     budget = RowBudget(cost=linear, draft=RowBudget(cost=lambda rows, context: 3.0))  # pays from 4/11 on

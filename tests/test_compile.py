@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from tiny import model
+from tiny import CONFIGS, decode, model, new_model, prompts, runner, texts
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.methods import names
+from leapdecode.model.cost import curve_key
 from leapdecode.model.load import prepare
 
 PROMPTS = ["def fib(n):", "Question: Ann has 4 cards and gets 3 more. How many?\nAnswer:", "class Stack:\n" * 12]
@@ -31,10 +32,23 @@ def test_same_text_and_no_further_graph(light, compiled, temperature):
         for batch_size in (1, 3):
             found = compiled.generate(PROMPTS, method=name, sampling=sampling, batch_size=batch_size)
             assert [one.token_ids for one in found] == plain, (name, batch_size)
-    assert graphs() == made >= 2
+    assert graphs() == made
 
 
-def test_small_forwards_are_compiled(compiled, monkeypatch):
+def test_two_graphs_serve_a_window_too():
+    """Texts below and beyond a sliding window, whose masks are one there and two here."""
+    torch.set_num_threads(1)
+    before, params = graphs(), SamplingParams(max_tokens=90)
+    on = prepare(model("gemma3"), compiled=True)
+    assert graphs() == before + 2
+    asked = [[1, 2, 3], *prompts(3)]
+    for name in ("autoregressive", "lookahead"):
+        found = texts(decode(on, asked, name, 1, params))
+        assert found == texts(decode(runner("gemma3"), asked, "autoregressive", 1, params))
+    assert graphs() == before + 2
+
+
+def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch):
     rows, forward = [], compiled.runner.compiled.forward
 
     def noted(**given):
@@ -42,9 +56,35 @@ def test_small_forwards_are_compiled(compiled, monkeypatch):
         return forward(**given)
 
     monkeypatch.setattr(compiled.runner.compiled, "forward", noted)
-    result = compiled.generate(PROMPTS[0], method="ouroboros", sampling=SamplingParams(max_tokens=24))
-    assert sum(rows) == result.stats.target_rows
-    assert max(rows) > 1
+    for prompt, prefill in ((PROMPTS[0], 0), (PROMPTS[2], 1)):
+        rows.clear()
+        stats = compiled.generate(prompt, method="ouroboros", sampling=SamplingParams(max_tokens=24)).stats
+        assert len(rows) == stats.target_forwards - prefill
+        assert max(rows) > 1
+    assert compiled.runner.compiled.uncompiled == 0
+
+
+def test_row_costs_are_kept_apart(light, compiled):
+    assert curve_key(compiled.runner, 1) != curve_key(light.runner, 1)
+    assert curve_key(compiled.runner, 2) == curve_key(light.runner, 2)
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_half_precision_does_not_hide_a_wrong_graph(rows, monkeypatch):
+    """Wrong for single rows alone, or for the probe's tree alone."""
+
+    def careless(forward, **_):
+        def wrong(**given):
+            output = forward(**given)
+            if given["input_ids"].shape[1] == rows:
+                output.logits = output.logits.roll(1, -1)
+            return output
+
+        return wrong
+
+    monkeypatch.setattr(torch, "compile", careless)
+    with pytest.raises(OptionError, match="differ from plain"):
+        prepare(new_model(CONFIGS["llama"](), torch.bfloat16), compiled=True)
 
 
 def test_a_graph_that_computes_something_else_is_refused(monkeypatch):
@@ -67,4 +107,10 @@ def test_a_machine_that_cannot_compile_is_named(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", absent)
     with pytest.raises(OptionError, match=r"compile=True .*No working C\+\+ compiler"):
+        prepare(model("llama"), compiled=True)
+
+
+def test_what_stays_uncompiled_is_refused(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: forward)
+    with pytest.raises(OptionError, match="leaves LlamaForCausalLM uncompiled"):
         prepare(model("llama"), compiled=True)

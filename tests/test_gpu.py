@@ -32,8 +32,10 @@ def test_nothing_unexplained(dtype):
             assert audit(llm, llm.generate(prompt, method=name, sampling=sampling), sampling).unexplained == 0
 
 
-def test_compiled():
-    llm = LLM("demo", device="cuda", compile=True)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_compiled(dtype):
+    llm = LLM("demo", device="cuda", dtype=dtype, compile=True)
     sampling = SamplingParams(max_tokens=64)
     for prompt in ("def fib(n):", "Question: Ann has 4 cards. How many?\nAnswer:"):
         assert audit(llm, llm.generate(prompt, method="draft_model", sampling=sampling), sampling).unexplained == 0
+    assert llm.runner.compiled.uncompiled == llm.draft_runner.compiled.uncompiled == 0

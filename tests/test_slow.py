@@ -198,14 +198,3 @@ def test_a_wide_shape_runs():
     sequence = Sequence([1, 2, 3], SamplingParams(max_tokens=40), max_length=256)
     list(Batched({"target": runner}, 1).run([(make("lookahead", {}), sequence)]))
     assert sequence.stats.tokens == 40
-
-
-def test_compiled_pair():
-    """The embedded pair, compiled: 20 texts by three methods are plain decoding's on it."""
-    compiled, sampling = LLM("demo", device="cpu", compile=True), SamplingParams(max_tokens=96)
-    plain = compiled.generate(given(20), method="autoregressive", sampling=sampling, batch_size=1)
-    for method in ("lookahead", "draft_model", "ouroboros"):
-        for ours, theirs in zip(
-            compiled.generate(given(20), method=method, sampling=sampling, batch_size=1), plain, strict=True
-        ):
-            assert ours.token_ids == theirs.token_ids or audit(compiled, ours, sampling).unexplained == 0

@@ -177,7 +177,7 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
         },
         "dtype": str(llm.model.dtype).removeprefix("torch."),
         "attention": llm.model.config._attn_implementation,
-        "compiled": "small forwards of ours, none of peers" if llm.runner.compiled else None,
+        "compiled": "ours at batch size 1, no peer's" if llm.runner.compiled else None,
         "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
         **machine(llm.runner.device),
         "revision": revision(),

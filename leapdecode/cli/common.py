@@ -91,7 +91,14 @@ def print_json(document: Any) -> None:
 
 
 def open_llm(
-    model: str, draft: str | None, device: str, dtype: str, attn: str, trust: bool, fallback: bool, compiled: bool
+    model: str,
+    draft: str | None,
+    device: str,
+    dtype: str,
+    attn: str,
+    trust: bool,
+    fallback: bool,
+    compiled: bool = False,
 ) -> Any:
     """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes plainly."""
     from rich.console import Console
@@ -118,7 +125,8 @@ def open_llm(
         )
     reason = getattr(llm.runner, "reason", None)
     if reason:
-        typer.echo(f"note: decoding plainly, because this model cannot verify token trees: {reason}", err=True)
+        how = ", uncompiled" if compiled else ""
+        typer.echo(f"note: decoding plainly{how}, because this model cannot verify token trees: {reason}", err=True)
     if llm.runner.note:
         typer.echo(f"note: {llm.runner.note}", err=True)
     return llm

@@ -129,7 +129,8 @@ def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
 
     from leapdecode.measure.machine import machine, revision
 
-    run = {"model": llm.name, "dtype": str(llm.model.dtype).removeprefix("torch."), **machine(llm.runner.device)}
+    dtype, compiled = str(llm.model.dtype).removeprefix("torch."), bool(llm.runner.compiled)
+    run = {"model": llm.name, "dtype": dtype, "compiled": compiled, **machine(llm.runner.device)}
     return {
         "schema": 1,
         "run": run | {"revision": revision(), "tasks": [work.name for work in search.workloads]},

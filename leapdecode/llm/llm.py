@@ -36,7 +36,8 @@ class LLM:
         trust_remote_code: run code that comes with the model and the draft.
         fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of refusing it.
         compile: run small forwards of both models through `torch.compile`: faster steps for half a minute or more at
-            loading (less when it was done before). Texts stay those of plain decoding on the same `LLM`.
+            loading (less when it was done before). Texts stay those of plain decoding on the same `LLM`. Batches, and
+            what is decoded plainly by `fallback`, run uncompiled.
 
     Raises:
         ModelUnavailable: no such model here.

@@ -88,14 +88,15 @@ def teacher_forced(
     """Feed a text through single-row forwards.
 
     Returns, per generated token, by how much plain decoding prefers its own choice (0 where it is that token), and
-    the largest difference between these logits and those of one block forward over the same text.
+    the largest difference between these logits and those of one block forward over the same text, with compiled
+    forwards also those of a batch, which is not compiled.
     """
     text = Sequence(prompt, sampling, stream, max_length=runner.max_length)
     text.limit = len(prompt) + len(said) + 1
     lines = runner.open(1, text.limit + len(said))
     lines.join(text)
     chooser = Chooser(sampling, stream, len(prompt))
-    block = _block_logits(runner, prompt, said)
+    blocks = [_block_logits(runner, prompt, said, copies) for copies in ((1, 2) if runner.compiled else (1,))]
     margins, noise = [], 0.0
     for place, token in enumerate(said):
         tree = TokenTree(text.pending)
@@ -103,21 +104,23 @@ def teacher_forced(
         scores_V = chooser.scores(raw.logits_NV, text.tokens, tree, [0])[0].double()
         gap = float(scores_V.max() - scores_V[token])
         margins.append(gap)
-        noise = max(noise, float((raw.logits_NV[0] - block[place]).abs().max()))
+        noise = max(noise, *(float((raw.logits_NV[0] - block[place]).abs().max()) for block in blocks))
         text.tokens.append(token)
         lines.commit([Commit("target", text, [0])])
     lines.close()
     return margins, noise
 
 
-def _block_logits(runner: Runner, prompt: list[int], said: list[int]) -> Tensor:
-    """[len(said), V] logits of one forward over a chain of the generated tokens."""
-    text = Sequence(prompt, SamplingParams(max_tokens=len(said) + 2), max_length=runner.max_length)
-    text.limit = len(prompt) + len(said) + 1
-    lines = runner.open(1, len(prompt) + 2 * len(said))
-    lines.join(text)
-    tree = TokenTree(text.pending)
-    tree.add_chain(0, said[:-1], "audit")
-    (raw,) = lines.forward([Forward("target", text, tree)])
+def _block_logits(runner: Runner, prompt: list[int], said: list[int], copies: int) -> Tensor:
+    """[len(said), V] logits of one forward over a chain of the generated tokens, in a batch of `copies` of it."""
+    lines, asked = runner.open(copies, len(prompt) + 2 * len(said)), list[Forward]()
+    for _ in range(copies):
+        text = Sequence(prompt, SamplingParams(max_tokens=len(said) + 2), max_length=runner.max_length)
+        text.limit = len(prompt) + len(said) + 1
+        lines.join(text)
+        tree = TokenTree(text.pending)
+        tree.add_chain(0, said[:-1], "audit")
+        asked.append(Forward("target", text, tree))
+    logits_NV = lines.forward(asked)[0].logits_NV
     lines.close()
-    return raw.logits_NV
+    return logits_NV

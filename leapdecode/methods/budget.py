@@ -15,7 +15,8 @@ from leapdecode.verify.walk import Verdict
 
 PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
 FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
-HOPE = 32.0  # both for drafts, which are not seen where none are made: a few misses must not end drafting
+DRAFT_WEIGHT = 32.0  # both for drafts, which are seen only where some are made: a few misses must not end drafting
+AHEAD = 4  # draft forwards
 FORGET = 0.998  # per step: texts change their ways
 DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
 
@@ -179,23 +180,28 @@ class RowBudget:
         last: "DraftForwards | None" = None,
         drawn: bool = False,
     ) -> bool:
-        """Whether a draft forward for `width` children of each of `level` gains more tokens than its time on average.
+        """Whether draft forwards for `width` children of each of `level` gain more tokens than their time on average.
 
-        What is `drawn` for the rejection verifier cannot be cut later. Goes by how often drafts of that depth hit,
-        known before they are drawn, and by `last`: what the draft forwards so far were like, where they are not one
-        level of the tree each.
+        Up to `AHEAD` of them, because the first alone may not pay where a second row is dear and a third is not. What
+        is `drawn` for the rejection verifier cannot be cut later. Goes by how often drafts of that depth hit, known
+        before they are drawn, and by `last`: what the draft forwards so far were like, where they are not one level of
+        the tree each.
         """
-        full = len(tree) + (len(level) * width if drawn else 1)
-        if self.limit is not None and full > self.limit:
+        size, grows = len(tree), len(level) * (width if drawn else 1)
+        if self.limit is not None and size + (grows if drawn else 1) > self.limit:
             return False
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
-        chances, depth = self.chances(tree), tree.depths[level[0]]
-        gain = sum(chances[node] for node in level) * self.rates.rate(drafts_of(depth + 1), HOPE, HOPE)
-        last = last or DraftForwards(len(level))
-        rows = full if drawn else len(tree) + len(level)
-        more = self.cost(rows, context) - self.cost(len(tree), context) + self.draft.cost(last.rows, context)
-        return gain * last.tokens > self.pace.rate(self.cost(1, context)) * more
+        chances, depth, last = self.chances(tree), tree.depths[level[0]], last or DraftForwards(len(level))
+        rate, drafting = self.pace.rate(self.cost(1, context)), self.draft.cost(last.rows, context)
+        reached, gain = sum(chances[node] for node in level), 0.0
+        for ahead in range(1, AHEAD + 1):
+            reached *= self.rates.rate(drafts_of(depth + ahead), DRAFT_WEIGHT, DRAFT_WEIGHT)
+            gain += reached * last.tokens
+            more = self.cost(size + ahead * grows, context) - self.cost(size, context) + ahead * drafting
+            if gain > rate * more:
+                return True
+        return False
 
     def keep_time(self, tree: TokenTree, tokens: int, context: int, forwards: int = 0, rows: int = 0) -> None:
         """One step: the tokens that its tree gave, and the `forwards` of a draft, of `rows` in all, that made it."""

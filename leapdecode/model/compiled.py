@@ -12,21 +12,31 @@ from torch import Tensor
 
 from leapdecode.model.slots import SlotCache
 
-MOST_ROWS = 128
+MOST_ROWS, MOST_TEXT = 128, 16  # rows of a compiled forward, and of them missing text: more is a prefill
 _ISOLATED = {"recompile_limit": 16, "isolate_recompiles": True}  # models share code, and limits go by code
 
 
 class CompiledForward:
-    """One graph for a single row and one for 2 to `MOST_ROWS`, each for any number of visible slots."""
+    """One graph for a single row and one for 2 to `MOST_ROWS`, each for any number of visible slots.
+
+    Another number of threads after the first calls (`torch.set_num_threads`) means other graphs, made anew.
+    """
 
     def __init__(self, model: Any) -> None:
         known = inspect.signature(torch.compile).parameters
         limits: dict[str, Any] = {name: value for name, value in _ISOLATED.items() if name in known}
-        self.forward = torch.compile(model.forward, **limits)
+        self.uncompiled = 0  # calls that ran as they are: the compiler was switched off, or gave up
 
-    def takes(self, sequences: int, rows: int) -> bool:
-        """Whether a forward of so many sequences and rows runs compiled."""
-        return sequences == 1 and rows <= MOST_ROWS
+        def forward(**given: Any) -> Any:
+            if not torch.compiler.is_compiling():
+                self.uncompiled += 1
+            return model(**given)
+
+        self.forward = torch.compile(forward, **limits)
+
+    def takes(self, sequences: int, rows: int, kept: int) -> bool:
+        """Whether a forward of so many sequences runs compiled, with `rows` for each, of which `kept` have logits."""
+        return sequences == 1 and rows <= MOST_ROWS and rows - kept <= MOST_TEXT
 
     def __call__(
         self, ids_BR: Tensor, positions_BR: Tensor, mask: Tensor | dict[str, Tensor], cache: SlotCache
@@ -35,6 +45,8 @@ class CompiledForward:
         if ids_BR.shape[1] > 1:
             assert cache.shared is not None, "one sequence's rows"
             _vary((ids_BR, 1), (positions_BR, 1), (cache.shared, 0))
+        if isinstance(mask, dict):  # a view each: whether layer types share a mask would make other graphs
+            mask = {kind: one[:] for kind, one in mask.items()}
         for one in mask.values() if isinstance(mask, dict) else (mask,):
             _vary(*((one, dim) for dim in (2, 3) if one.shape[dim] > 1))
         for layer in cache.layers:

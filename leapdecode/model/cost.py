@@ -157,7 +157,7 @@ def curve_key(runner: Runner, batch: int) -> str:
     attention = runner.model.config._attn_implementation
     device = f"{runner.device.type} {device_name(runner.device)}"
     parts = (type(runner.model).__name__, shape, runner.dtype, attention, device)
-    how = ("compiled",) if runner.compiled else ()
+    how = ("compiled",) if runner.compiled and batch == 1 else ()
     return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, f"batch {batch}", *how)))
 
 

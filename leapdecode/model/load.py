@@ -172,9 +172,20 @@ def prepare(model: Any, fallback: str | None = None, compiled: bool = False) -> 
             ) from error
         return PlainRunner(model, str(error))
     if compiled:
-        runner.compiled = CompiledForward(model)
-        try:
-            probe(runner)
-        except UnsupportedModel as error:
-            raise OptionError(f"compile=True does not work for {type(model).__name__} here: {error}") from error
+        _compile(runner)
     return runner
+
+
+def _compile(runner: Runner) -> None:
+    """Let the runner's small forwards be compiled ones, which a second probe makes and checks."""
+    runner.compiled, name = CompiledForward(runner.model), type(runner.model).__name__
+    try:
+        probe(runner)
+    except DamagedModel as error:
+        raise OptionError(
+            f"compile=True: the compiled {name} gives logits that are not finite; leave it out"
+        ) from error
+    except UnsupportedModel as error:
+        raise OptionError(f"compile=True does not work for {name} here: {error}") from error
+    if runner.compiled.uncompiled:
+        raise OptionError(f"compile=True: torch.compile leaves {name} uncompiled here; leave it out")

@@ -4,6 +4,7 @@ Flags are not enough: several architectures accept a tree mask and silently comp
 """
 
 import math
+import statistics
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,7 @@ from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.runner import Runner
 
 TEXT = 24  # tokens of the longer probe text; a second one is half as long
+SINGLE = 3  # nodes that are evaluated one at a time
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 2e-3}  # in units of the logits' standard deviation
 HALF_TOLERANCE = 0.25
 
@@ -62,26 +64,30 @@ def _differences(runner: Runner, text: Sequence, tree: TokenTree, first: int, lo
 
 
 @torch.inference_mode()
-def _measure(runner: Runner) -> list[float]:
-    texts, lines, found = _texts(runner), runner.open(2, 2 * TEXT), list[float]()
+def _measure(runner: Runner) -> list[list[float]]:
+    """The nodes' differences, by what their forwards were: a batch of trees, single rows, a tree alone."""
+    texts, lines = _texts(runner), runner.open(2, 2 * TEXT)
+    batch, single, alone = list[float](), list[float](), list[float]()
     for text in texts:
         lines.join(text)
     trees = [_bushy(text.pending, runner.vocabulary) for text in texts]
     together = lines.forward([Forward("target", t, tree) for t, tree in zip(texts, trees, strict=True)])
     for text, tree, raw in zip(texts, trees, together, strict=True):
-        found += _differences(runner, text, tree, 0, raw.logits_NV)
+        batch += _differences(runner, text, tree, 0, raw.logits_NV)
     text, tree = texts[0], trees[0]
-    grown = tree.add(len(tree) - 1, text.tokens[0], "probe")
-    (raw,) = lines.forward([Forward("target", text, tree)])
-    found += _differences(runner, text, tree, grown, raw.logits_NV)
+    grown = len(tree)
+    for place in range(SINGLE):
+        node = tree.add(grown - 1, text.tokens[place], "probe")
+        (raw,) = lines.forward([Forward("target", text, tree)])
+        single += _differences(runner, text, tree, node, raw.logits_NV)
     path = [0, tree.parents[tree.parents[grown]], tree.parents[grown]]
     text.tokens += [tree.tokens[node] for node in path[1:]] + [text.tokens[1]]
     lines.commit([Commit("target", text, path)])
     after = _bushy(text.pending, runner.vocabulary)
     (raw,) = lines.forward([Forward("target", text, after)])
-    found += _differences(runner, text, after, 0, raw.logits_NV)
+    alone += _differences(runner, text, after, 0, raw.logits_NV)
     lines.close()
-    return found
+    return [batch, single, alone]
 
 
 def probe(runner: Runner) -> ProbeReport:
@@ -93,15 +99,16 @@ def probe(runner: Runner) -> ProbeReport:
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         lines = str(error).splitlines() or [type(error).__name__]
         raise UnsupportedModel(f"a tree's forward fails ({lines[0][:160]})") from error
-    if not math.isfinite(sum(found)):
+    every = [one for part in found for one in part]
+    if not math.isfinite(sum(every)):
         raise DamagedModel(f"{type(runner.model).__name__} gives logits that are not finite; its weights are damaged")
     half = runner.dtype not in TOLERANCE
     # in half precision a mixture of experts may route one node otherwise; a wrong mask is wrong at most nodes
-    worst = float(torch.tensor(found).median()) if half else max(found)
+    worst = max(statistics.median(part) for part in found) if half else max(every)
     tolerance = TOLERANCE.get(runner.dtype, HALF_TOLERANCE)
     if not worst <= tolerance:
         raise UnsupportedModel(
             f"its logits at a tree's nodes differ from plain decoding's by "
             f"{worst:.2g} standard deviations (at most {tolerance:.2g} allowed)"
         )
-    return ProbeReport(worst, tolerance, len(found))
+    return ProbeReport(worst, tolerance, len(every))

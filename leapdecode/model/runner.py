@@ -88,7 +88,7 @@ class Runner:
         self, ids_BR: Tensor, positions_BR: Tensor, mask: Tensor | dict[str, Tensor], cache: SlotCache, kept: int
     ) -> Tensor:
         """The model's logits, of the last `kept` rows at least."""
-        if self.compiled is not None and self.compiled.takes(*ids_BR.shape):
+        if self.compiled is not None and self.compiled.takes(len(ids_BR), ids_BR.shape[1], kept):
             return self.compiled(ids_BR, positions_BR, mask, cache)
         limit = {"logits_to_keep": kept} if self.keeps_logits else {}
         logits: Tensor = self.model(
