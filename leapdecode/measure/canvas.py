@@ -65,7 +65,8 @@ def on(colour: str) -> str:
 
 def label(name: str, width: int = 24) -> str:
     """A name as it stands in a plot: wrapped, at most four lines, and never read as a formula."""
-    lines = textwrap.wrap(clean(name).replace(":", " "), width, max_lines=4, placeholder=" …") or ["-"]
+    parted = clean(name).replace(":", " ").replace("+", " +")
+    lines = textwrap.wrap(parted, width, max_lines=4, placeholder=" …") or ["-"]
     text = "\n".join(lines).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text  # a legend leaves out names that start with a "_"
 
