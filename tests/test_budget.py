@@ -88,9 +88,7 @@ def test_drafts_pay_together_where_only_the_second_row_is_dear():
         return 10.0 if rows == 1 else 16.0 + rows / 10
 
     budget = RowBudget(cost=stairs, draft=RowBudget(cost=lambda rows, context: 0.5))
-    assert budget.worth_drafting(
-        TokenTree(1), [0], 10
-    )  # 15/16 of a token for 0.84 steps' time; the first: 1/2 for 0.67
+    assert budget.worth_drafting(TokenTree(1), [0], 10)  # 15/16 of a token for 0.84 of a step; the first 1/2 for 0.67
     budget.draft.cost = lambda rows, context: 1.0
     assert not budget.worth_drafting(TokenTree(1), [0], 10)
 

@@ -60,5 +60,5 @@ class CompiledForward:
 def _vary(*dims: tuple[Tensor, int]) -> None:
     """Say that dimensions differ from call to call, so that one graph serves all sizes."""
     for tensor, dim in dims:
-        if not hasattr(tensor, "_dynamo_weak_dynamic_indices") or dim not in tensor._dynamo_weak_dynamic_indices:
+        if dim not in getattr(tensor, "_dynamo_weak_dynamic_indices", ()):
             torch._dynamo.maybe_mark_dynamic(tensor, dim)
