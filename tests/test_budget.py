@@ -11,7 +11,8 @@ from tiny import CONFIGS, new_model
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.budget import HitRates, RowBudget, coarse_to_fine, kinds_of
+from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.rates import HitRates, coarse_to_fine, kinds_of
 from leapdecode.methods.trial import FIRST_REST, HOPE, TRIAL, WindowTrial
 from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
 from leapdecode.tasks.registry import find
@@ -93,19 +94,31 @@ def test_drafts_pay_together_where_only_the_second_row_is_dear():
     assert not budget.worth_drafting(TokenTree(1), [0], 10)
 
 
-def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again():
-    """Drafts are seen only where they are made: after an unlucky start there would never be one again."""
+@pytest.mark.parametrize(("grade", "tried"), [(0, 2), (2, 3), (9, 6)])
+def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again(grade, tried):
+    """Drafts are seen only where they are made: after an unlucky start there would never be one again.
+
+    A draft that finds its own guesses unlikely is believed, one that finds them likely is not.
+    """
     budget = RowBudget(cost=linear, draft=RowBudget(cost=lambda rows, context: 3.0))  # pays from 4/11 on
     tree, choices = TokenTree(1), [5]
-    tree.add(0, 4, "draft")
-    worth = []
-    for _ in range(40):
-        worth.append(budget.worth_drafting(TokenTree(1), [0], 10))
+    tree.add(0, 4, "draft", grade)
+    for _ in range(tried):
+        assert budget.worth_drafting(TokenTree(1), [0], 10)
         budget.learn(tree, walk(tree, [*choices, 5]))
-    assert worth == [True] * 6 + [False] * 34
-    for _ in range(1000):
+    assert not budget.worth_drafting(TokenTree(1), [0], 10)
+    for _ in range(300):
         budget.rates.next_step()
     assert budget.worth_drafting(TokenTree(1), [0], 10)
+
+
+def test_a_draft_that_doubts_itself_is_used_where_it_hits():
+    budget = RowBudget(cost=linear, draft=RowBudget(cost=lambda rows, context: 3.0))
+    tree = TokenTree(1)
+    tree.add(0, 4, "draft", 2)
+    for _ in range(100):
+        assert budget.worth_drafting(TokenTree(1), [0], 10)
+        budget.learn(tree, walk(tree, [4, 5]))
 
 
 def test_the_likelier_chain_is_kept():

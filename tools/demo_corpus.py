@@ -27,9 +27,11 @@ EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a ques
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
 # The steps from which what follows holds. Word problems are learnt soon, copying over a distance is not; a passage is
 # about 256 tokens long, so from the second phase on "middle" takes the place of "short".
-PHASES = (0, 1300, 2900, 4400, 5800, 6500)
-PROMPT_WEIGHTS = (0.5, 0.5, 0.2, 0.2, 0.2, 0.2)  # names in a prompt teach copying; later they only add noise
-RIGHT_KEPT = (1.0, 1.0, 0.5, 0.5, 0.5, 0.5)  # share of right sub-answers kept: copying must not pay
+# The draft's phase, with shares of its own, is the last.
+DRAFT = 10_000
+PHASES = (0, 1300, 2900, 4400, 5800, 6500, DRAFT)
+PROMPT_WEIGHTS = (0.5, 0.5, 0.2, 0.2, 0.2, 0.2, 0.0)  # names in a prompt teach copying; later they only add noise
+RIGHT_KEPT = (1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 1.0)  # share of right sub-answers kept: copying must not pay
 SHARES = {  # of the tokens of a short batch and of a long one: headers and demonstrations are learnt there
     "math/rationale": ((24, 12), (14, 8), (8, 4), (8, 4), (7, 3), (7, 3)),
     "math/sub_question": ((5, 1), (3, 1), (3, 1), (2, 1), (1, 1), (1, 1)),
@@ -47,6 +49,24 @@ SHARES = {  # of the tokens of a short batch and of a long one: headers and demo
     "code/source": ((0, 0), (0, 0), (0, 0), (16, 10), (12, 9), (10, 8)),
     "library": ((10, 12), (8, 9), (8, 8), (3, 3), (0, 0), (0, 0)),
     "reference": ((2, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0)),
+}
+DRAFT_SHARES = {  # the same for the draft, which needs no right answer: it learns every kind about alike
+    "math/rationale": (12, 8),
+    "math/sub_question": (3, 1),
+    "math/sub_answer": (3, 1),
+    "math/value": (5, 3),
+    "blocksworld/action": (12, 24),
+    "blocksworld/plan": (3, 5),
+    "blocksworld/value": (3, 5),
+    "passage/passage": (16, 12),
+    "passage/value": (5, 3),
+    "choice/multiple": (9, 9),
+    "choice/yes_no": (8, 8),
+    "sql/query": (6, 4),
+    "code/function": (13, 8),
+    "code/source": (10, 9),
+    "library": (2, 4),
+    "reference": (0, 0),
 }
 
 
@@ -126,7 +146,8 @@ class Corpus:
 
     def _cumulative(self, lengths: dict[str, float], phase: int, long: int) -> list[float]:
         """Rising probabilities of drawing each kind, so that its share of the tokens is as wanted."""
-        drawn = [SHARES[kind][phase][long] / lengths.get(kind, STREAM_PIECE) for kind in self.kinds]
+        shares = {kind: DRAFT_SHARES[kind] if PHASES[phase] >= DRAFT else SHARES[kind][phase] for kind in self.kinds}
+        drawn = [shares[kind][long] / lengths.get(kind, STREAM_PIECE) for kind in self.kinds]
         return [sum(drawn[: number + 1]) / sum(drawn) for number in range(len(drawn))]
 
     def _stream(self, found: list[str]) -> Tensor:

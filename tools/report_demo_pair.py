@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from demo_losses import LESSONS, TAUGHT
+
 from leapdecode import LLM, SamplingParams
 from leapdecode.measure.loops import repeated_share
 from leapdecode.model import embedded
@@ -147,6 +149,7 @@ def facts_of(llm: LLM, folder: Path) -> dict[str, Any]:
     facts["draft_cost"] = statistics.median(draft / target for draft, target in rounds)
     training = json.loads((folder / "training.json").read_text())
     steps, facts["grown"] = training["steps"], training["grown"]
+    facts |= {"taught": TAUGHT, "lessons": LESSONS}
     for role, model in (("target", llm.model), ("draft", llm.draft)):
         config = model.config
         facts |= {f"{role}_layers": config.num_hidden_layers, f"{role}_width": config.hidden_size}

@@ -6,90 +6,26 @@ tokens in its time than decoding brings on average is cut. A cut node is not eva
 text.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
+from leapdecode.methods.rates import (
+    CLAIM_WEIGHT,
+    CLAIMS,
+    DRAFT_WEIGHT,
+    FORGET,
+    PRIOR,
+    WEIGHT,
+    HitRates,
+    claims_of,
+    coarse_to_fine,
+    drafts_of,
+    kinds_of,
+)
 from leapdecode.methods.trial import StepCost, WindowTrial
 from leapdecode.verify.walk import Verdict
 
-PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
-FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
-DRAFT_WEIGHT = 32.0  # both for drafts, which are seen only where some are made: a few misses must not end drafting
 AHEAD = 4  # draft forwards
-FORGET = 0.998  # per step: texts change their ways
-DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
-
-FRESH = 8  # steps
-Kind = tuple[str, str, int, int, int]
-
-
-class HitRates:
-    """How often nodes of a kind were accepted once their parent was, forgetting slowly."""
-
-    def __init__(self) -> None:
-        self.counts: dict[Hashable, tuple[float, float, int]] = {}  # kind -> hits, trials, step of the last trial
-        self.step = 0
-        self.known: dict[Kind, float] = {}  # rates looked up lately
-
-    def next_step(self) -> None:
-        """Time passes; every few steps rates are worked out anew, because that takes longer than walking a tree."""
-        self.step += 1
-        if self.step < FRESH or self.step % FRESH == 0:
-            self.known.clear()
-
-    def of(self, kind: "Kind") -> float:
-        """The chance for a node of a kind, at most `FRESH` steps old."""
-        found = self.known.get(kind)
-        if found is None:
-            found = self.known[kind] = self.rate(coarse_to_fine(kind))
-        return found
-
-    def _counts(self, kind: Hashable) -> tuple[float, float]:
-        hits, trials, last = self.counts.get(kind, (0.0, 0.0, self.step))
-        faded = FORGET ** (self.step - last)
-        return hits * faded, trials * faded
-
-    def rate(self, kinds: list[Hashable], weight: float = WEIGHT, finer: float = FINER) -> float:
-        """The chance for the last of `kinds`, which run from coarse to fine: each smooths the next."""
-        chance = PRIOR
-        for kind in kinds:
-            hits, trials = self._counts(kind)
-            chance, weight = (hits + weight * chance) / (trials + weight), finer
-        return chance
-
-    def learn(self, kinds: list[Hashable], hit: bool) -> None:
-        for kind in kinds:
-            hits, trials = self._counts(kind)
-            self.counts[kind] = hits + hit, trials + 1, self.step
-
-
-def kinds_of(tree: TokenTree) -> list[Kind]:
-    """Per node its source, what its guess lies behind, match length, depth in the guess, place among siblings.
-
-    A guess is a run of nodes of one source: a phrase behind a draft is another thing than one behind the text.
-    """
-    behind, depths, counted = ["text"] * len(tree), [0] * len(tree), [0] * len(tree)
-    found: list[Kind] = [("text", "text", 0, 0, 0)]
-    for node in range(1, len(tree)):
-        parent, source = tree.parents[node], tree.sources[node]
-        goes_on = tree.sources[parent] == source
-        behind[node] = behind[parent] if goes_on else tree.sources[parent]
-        depths[node] = depths[parent] + 1 if goes_on else 1
-        depth, place = min(depths[node], DEEPEST), min(counted[parent], LAST_PLACE)
-        found.append((source, behind[node], tree.grades[node], depth, place))
-        counted[parent] += 1
-    return found
-
-
-def coarse_to_fine(kind: Kind) -> list[Hashable]:
-    """Source, with what it lies behind, with match length, with depth, with place among siblings."""
-    return [kind[0], kind[:2], kind[:3], kind[:4], kind]
-
-
-def drafts_of(depth: int) -> list[Hashable]:
-    """The kinds of "any of the drafts below an accepted node of the depth above"."""
-    return ["drafts", ("drafts", min(depth, DEEPEST))]
 
 
 @dataclass
@@ -184,8 +120,8 @@ class RowBudget:
 
         Up to `AHEAD` of them, because the first alone may not pay where a second row is dear and a third is not. What
         is `drawn` for the rejection verifier cannot be cut later. Goes by how often drafts of that depth hit, known
-        before they are drawn, and by `last`: what the draft forwards so far were like, where they are not one level of
-        the tree each.
+        before they are drawn (where few are, by how likely the draft found its guesses), and by `last`: what the draft
+        forwards so far were like, where they are not one level of the tree each.
         """
         size, grows = len(tree), len(level) * (width if drawn else 1)
         if self.limit is not None and size + (grows if drawn else 1) > self.limit:
@@ -195,8 +131,9 @@ class RowBudget:
         chances, depth, last = self.chances(tree), tree.depths[level[0]], last or DraftForwards(len(level))
         rate, drafting = self.pace.rate(self.cost(1, context)), self.draft.cost(last.rows, context)
         reached, gain = sum(chances[node] for node in level), 0.0
+        claim = min(self.rates.rate(CLAIMS, CLAIM_WEIGHT), PRIOR)  # a draft's doubts count, its boasts do not
         for ahead in range(1, AHEAD + 1):
-            reached *= self.rates.rate(drafts_of(depth + ahead), DRAFT_WEIGHT, DRAFT_WEIGHT)
+            reached *= self.rates.rate(drafts_of(depth + ahead), DRAFT_WEIGHT, DRAFT_WEIGHT, claim)
             gain += reached * last.tokens
             more = self.cost(size + ahead * grows, context) - self.cost(size, context) + ahead * drafting
             if gain > rate * more:
@@ -233,3 +170,5 @@ class RowBudget:
                     drafted[parent] = drafted.get(parent, False) or hit
         for parent, hit in drafted.items():
             self.rates.learn(drafts_of(tree.depths[parent] + 1), hit)
+        for claim in claims_of(tree).values():
+            self.rates.learn(CLAIMS, claim)

@@ -5,8 +5,7 @@ from typing import Any
 
 from leapdecode.core import Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.methods.budget import RowBudget
-
-GRADES = 10  # a drafted node's grade is its probability under the draft, in tenths
+from leapdecode.methods.rates import GRADES
 
 
 def grow(
