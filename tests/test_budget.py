@@ -78,23 +78,23 @@ def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
 
 def test_drafting_ends_where_its_time_brings_more_elsewhere():
     budget, tree = RowBudget(cost=linear, draft=RowBudget(cost=flat)), TokenTree(1)
-    assert budget.worth_drafting(tree, [0], 10)  # 1/2 a token for a row and a draft forward: 2 of a plain step's 11
+    assert budget.worth_drafting(tree, [0], 10)  # 4/5 of a token for a row and a draft forward: 2 of a plain step's 11
     for _ in range(200):
-        budget.keep_time(tree, 4, 10)
-    assert not budget.worth_drafting(tree, [0], 10)  # which elsewhere bring 8/11
+        budget.keep_time(tree, 8, 10)
+    assert not budget.worth_drafting(tree, [0], 10)  # which elsewhere bring 16/11
 
 
 def test_drafts_pay_together_where_only_the_second_row_is_dear():
     def stairs(rows, context):
         return 10.0 if rows == 1 else 16.0 + rows / 10
 
-    budget = RowBudget(cost=stairs, draft=RowBudget(cost=lambda rows, context: 0.5))
-    assert budget.worth_drafting(TokenTree(1), [0], 10)  # 15/16 of a token for 0.84 of a step; the first 1/2 for 0.67
-    budget.draft.cost = lambda rows, context: 1.0
+    budget = RowBudget(cost=stairs, draft=RowBudget(cost=lambda rows, context: 3.0))
+    assert budget.worth_drafting(TokenTree(1), [0], 10)  # 2.36 tokens for 1.85 steps; the first 0.8 for 0.92
+    budget.draft.cost = lambda rows, context: 4.5
     assert not budget.worth_drafting(TokenTree(1), [0], 10)
 
 
-@pytest.mark.parametrize(("grade", "tried"), [(0, 2), (2, 3), (9, 6)])
+@pytest.mark.parametrize(("grade", "tried"), [(0, 4), (2, 6), (9, 20)])
 def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again(grade, tried):
     """Drafts are seen only where they are made: after an unlucky start there would never be one again.
 

@@ -12,9 +12,9 @@ from leapdecode.core import TokenTree
 from leapdecode.methods.rates import (
     CLAIM_WEIGHT,
     CLAIMS,
+    DRAFT_PRIOR,
     DRAFT_WEIGHT,
     FORGET,
-    PRIOR,
     WEIGHT,
     HitRates,
     claims_of,
@@ -131,7 +131,7 @@ class RowBudget:
         chances, depth, last = self.chances(tree), tree.depths[level[0]], last or DraftForwards(len(level))
         rate, drafting = self.pace.rate(self.cost(1, context)), self.draft.cost(last.rows, context)
         reached, gain = sum(chances[node] for node in level), 0.0
-        claim = min(self.rates.rate(CLAIMS, CLAIM_WEIGHT), PRIOR)  # a draft's doubts count, its boasts do not
+        claim = self.rates.rate(CLAIMS, CLAIM_WEIGHT, chance=DRAFT_PRIOR)
         for ahead in range(1, AHEAD + 1):
             reached *= self.rates.rate(drafts_of(depth + ahead), DRAFT_WEIGHT, DRAFT_WEIGHT, claim)
             gain += reached * last.tokens

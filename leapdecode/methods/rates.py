@@ -7,7 +7,8 @@ from leapdecode.core import TokenTree
 PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
 FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
 DRAFT_WEIGHT = 32.0  # both for drafts, which are seen only where some are made: a few misses must not end drafting
-CLAIM_WEIGHT = 4.0  # draft forwards that the prior counts for against what the draft says of its own guesses
+DRAFT_PRIOR, CLAIM_WEIGHT = 0.8, 4.0  # hope in a draft, and how many of its own claims that counts for
+DRAFTED = ("draft", "second")  # the sources whose grades are chances
 GRADES = 10  # a drafted node's grade is its probability under the draft, in tenths
 FORGET = 0.998  # per step: texts change their ways
 DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
@@ -35,7 +36,8 @@ class HitRates:
         """The chance for a node of a kind, at most `FRESH` steps old."""
         found = self.known.get(kind)
         if found is None:
-            found = self.known[kind] = self.rate(coarse_to_fine(kind))
+            chance = claimed(kind[2]) if kind[0] in DRAFTED else PRIOR
+            found = self.known[kind] = self.rate(coarse_to_fine(kind), chance=chance)
         return found
 
     def _counts(self, kind: Hashable) -> tuple[float, float]:
@@ -79,13 +81,18 @@ def coarse_to_fine(kind: Kind) -> list[Hashable]:
     return [kind[0], kind[:2], kind[:3], kind[:4], kind]
 
 
+def claimed(grade: int) -> float:
+    """The chance that a drafted node's grade stands for."""
+    return (grade + 0.5) / GRADES
+
+
 def claims_of(tree: TokenTree) -> dict[int, float]:
     """Per node with drafted children the chance that one of them hits, as the draft sees it."""
     found: dict[int, float] = {}
     for node in range(1, len(tree)):
         if tree.sources[node] == "draft":
             parent = tree.parents[node]
-            found[parent] = min(found.get(parent, 0.0) + (tree.grades[node] + 0.5) / GRADES, 1.0)
+            found[parent] = min(found.get(parent, 0.0) + claimed(tree.grades[node]), 1.0)
     return found
 
 
