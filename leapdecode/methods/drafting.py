@@ -5,7 +5,7 @@ from typing import Any
 
 from leapdecode.core import Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.methods.budget import RowBudget
-from leapdecode.methods.rates import GRADES
+from leapdecode.methods.rates import grade_of
 
 
 def grow(
@@ -65,11 +65,6 @@ def _children(tree: TokenTree, parent: int, tokens: list[int], likely: list[floa
         node = tree.add(parent, token, "draft", grade_of(chance))
         if chance >= confidence:
             yield node
-
-
-def grade_of(chance: float) -> int:
-    """The grade of a drafted node."""
-    return min(int(chance * GRADES), GRADES - 1)
 
 
 def probabilities(logits: Any, rows: list[int], tokens: list[list[int]]) -> list[list[float]]:

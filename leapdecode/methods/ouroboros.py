@@ -11,7 +11,8 @@ from itertools import islice
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
 from leapdecode.methods.budget import DraftForwards
-from leapdecode.methods.drafting import grade_of, probabilities, propose
+from leapdecode.methods.drafting import probabilities, propose
+from leapdecode.methods.rates import grade_of
 from leapdecode.pools.branches import Branches
 from leapdecode.pools.ngrams import BEFORE, NgramPool
 from leapdecode.pools.window import LookaheadWindow

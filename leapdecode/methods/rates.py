@@ -81,6 +81,11 @@ def coarse_to_fine(kind: Kind) -> list[Hashable]:
     return [kind[0], kind[:2], kind[:3], kind[:4], kind]
 
 
+def grade_of(chance: float) -> int:
+    """The grade of a drafted node."""
+    return min(int(chance * GRADES), GRADES - 1)
+
+
 def claimed(grade: int) -> float:
     """The chance that a drafted node's grade stands for."""
     return (grade + 0.5) / GRADES
