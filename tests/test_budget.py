@@ -84,6 +84,19 @@ def test_drafting_ends_where_its_time_brings_more_elsewhere():
     assert not budget.worth_drafting(tree, [0], 10)  # which elsewhere bring 16/11
 
 
+def test_drafting_begins_in_a_rich_text_by_what_draft_forwards_gave_before_and_hard_texts_lower_the_price():
+    budget, tree = RowBudget(cost=linear, draft=RowBudget(cost=flat)), TokenTree(1)
+    for _ in range(200):
+        budget.keep_time(tree, 8, 10)
+    assert not budget.worth_drafting(tree, [0], 10, last=budget.drafting)
+    for _ in range(40):
+        budget.drafting.learn(rows=4, tokens=5)
+    assert budget.worth_drafting(tree, [0], 10, last=budget.drafting)  # 0.8 times (1 + 4.7) / 2 tokens
+    for _ in range(40):  # one token a step: where nothing is drafted, only the price can fall
+        budget.keep_time(tree, 1, 10)
+    assert budget.worth_drafting(tree, [0], 10)
+
+
 def test_drafts_pay_together_where_only_the_second_row_is_dear():
     def stairs(rows, context):
         return 10.0 if rows == 1 else 16.0 + rows / 10
@@ -248,6 +261,14 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
         assert [one.token_ids for one in found] == [one.token_ids for one in plain]
         used[name] = sum(step.rows for one in found for step in one.steps[1:])
     assert used["steep"] < used["flat"] / 4
+    llm.shared.budgets.clear()
+
+
+def test_what_draft_forwards_give_is_known_to_the_next_text(llm):
+    llm.shared.budgets.clear()
+    llm.generate(find("code").prompts(1, "source")[0], method="ouroboros", sampling=SHORT, row_budget="auto")
+    (budget,) = llm.shared.budgets.values()
+    assert budget.drafting.tokens > 1
     llm.shared.budgets.clear()
 
 

@@ -14,7 +14,6 @@ from leapdecode.methods.rates import (
     CLAIMS,
     DRAFT_PRIOR,
     DRAFT_WEIGHT,
-    FORGET,
     WEIGHT,
     HitRates,
     claims_of,
@@ -25,12 +24,13 @@ from leapdecode.methods.rates import (
 from leapdecode.methods.trial import StepCost, WindowTrial
 from leapdecode.verify.walk import Verdict
 
-AHEAD = 4  # draft forwards
+AHEAD, RECENT = 4, 16  # draft forwards: that are judged together, that a mean goes over
+PACE_FORGET = 0.98  # per step: the pace of easy texts asks too much of guesses in hard ones
 
 
 @dataclass
 class Pace:
-    """Tokens per time of decoding so far, forgetting slowly: what a guess's rows could bring elsewhere.
+    """Tokens per time of decoding of late: what a guess's rows could bring elsewhere.
 
     To gain most tokens per time over many steps, a step takes what gains more than this on its own (the ratio of sums
     is greatest there); a step's own ratio would ask too much of guesses in rich steps and too little in poor ones.
@@ -44,15 +44,19 @@ class Pace:
         return max((WEIGHT + self.tokens) / (WEIGHT * plain + self.time), 1 / plain)
 
     def learn(self, tokens: int, time: float) -> None:
-        self.tokens, self.time = FORGET * self.tokens + tokens, FORGET * self.time + time
+        self.tokens, self.time = PACE_FORGET * self.tokens + tokens, PACE_FORGET * self.time + time
 
 
 @dataclass
 class DraftForwards:
-    """What a draft forward is like: its rows, and the tokens that it gains on average."""
+    """What draft forwards were like of late: the rows of the last one, and the tokens that each gained on average."""
 
     rows: int = 1
     tokens: float = 1.0
+
+    def learn(self, rows: int, tokens: int) -> None:
+        self.rows = rows
+        self.tokens += (tokens - self.tokens) / RECENT
 
 
 @dataclass
@@ -68,6 +72,7 @@ class RowBudget:
     rates: HitRates = field(default_factory=HitRates)
     pace: Pace = field(default_factory=Pace)
     window: WindowTrial = field(default_factory=WindowTrial)
+    drafting: DraftForwards = field(default_factory=DraftForwards)  # for drafts that decode by trees of their own
 
     def cut(self, tree: TokenTree, context: int, kept: set[int] | None = None) -> None:
         """Mark the nodes of `tree` that are not worth their rows; those in `kept` are evaluated in any case.
@@ -121,7 +126,8 @@ class RowBudget:
         Up to `AHEAD` of them, because the first alone may not pay where a second row is dear and a third is not. What
         is `drawn` for the rejection verifier cannot be cut later. Goes by how often drafts of that depth hit, known
         before they are drawn (where few are, by how likely the draft found its guesses), and by `last`: what the draft
-        forwards so far were like, where they are not one level of the tree each.
+        forwards of late were like, where they are not one level of the tree each (half of the tokens beyond the first
+        count: the next forward is asked for where phrases have ended).
         """
         size, grows = len(tree), len(level) * (width if drawn else 1)
         if self.limit is not None and size + (grows if drawn else 1) > self.limit:
@@ -134,7 +140,7 @@ class RowBudget:
         claim = self.rates.rate(CLAIMS, CLAIM_WEIGHT, chance=DRAFT_PRIOR)
         for ahead in range(1, AHEAD + 1):
             reached *= self.rates.rate(drafts_of(depth + ahead), DRAFT_WEIGHT, DRAFT_WEIGHT, claim)
-            gain += reached * last.tokens
+            gain += reached * (1 + last.tokens) / 2
             more = self.cost(size + ahead * grows, context) - self.cost(size, context) + ahead * drafting
             if gain > rate * more:
                 return True

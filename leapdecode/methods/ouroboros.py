@@ -10,15 +10,12 @@ from itertools import islice
 
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
-from leapdecode.methods.budget import DraftForwards
 from leapdecode.methods.drafting import probabilities, propose
 from leapdecode.methods.rates import grade_of
 from leapdecode.pools.branches import Branches
 from leapdecode.pools.ngrams import BEFORE, NgramPool
 from leapdecode.pools.window import LookaheadWindow
 from leapdecode.verify.walk import Verdict, walk
-
-RECENT = 16  # draft forwards that a mean goes over
 
 
 @dataclass
@@ -54,7 +51,6 @@ class Ouroboros(Method):
 
     drafted: list[int] = field(default_factory=list, init=False, repr=False)  # nodes of the draft, the root first
     offered: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)  # suffixes by last node
-    forwards: DraftForwards = field(default_factory=DraftForwards, init=False, repr=False)
 
     def begin(self, sequence: Sequence) -> None:
         pool = self.pool if self.pool is not None else NgramPool()
@@ -96,7 +92,7 @@ class Ouroboros(Method):
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
             wide = self.phrase_length if sequence.drawn else 1  # most that one draft forward may add
             if budget is not None and not budget.worth_drafting(
-                tree, self.drafted[-1:], context, wide, self.forwards, sequence.drawn
+                tree, self.drafted[-1:], context, wide, budget.drafting, sequence.drawn
             ):
                 return
             own = self.own_tree(sequence, tree)
@@ -108,19 +104,14 @@ class Ouroboros(Method):
             yield Commit("draft", sequence, verdict.path)
             chances = self.enter(sequence, tree, own, verdict, scores)
             self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
-            self.count(len(own) - len(own.skipped), len(verdict.tokens))
             if budget is not None and budget.draft is not None:
+                budget.drafting.learn(len(own) - len(own.skipped), len(verdict.tokens))
                 budget.draft.learn(own, verdict)
                 budget.draft.keep_time(own, len(verdict.tokens), context)
                 gained = self.branches.gained(own, verdict.path)
                 budget.draft.judge_window(gained, len(verdict.tokens), len(own) - len(own.skipped), context)
             if min(chances) < self.confidence or not sequence.end_tokens.isdisjoint(verdict.tokens):
                 return
-
-    def count(self, rows: int, tokens: int) -> None:
-        """Note what a draft forward was like, for the row budget."""
-        self.forwards.rows = rows
-        self.forwards.tokens += (tokens - self.forwards.tokens) / RECENT
 
     def own_tree(self, sequence: Sequence, tree: TokenTree) -> TokenTree:
         """What the draft evaluates next: phrases that may follow its last token, and its window."""
