@@ -51,3 +51,16 @@ def with_suggestions(message: str, name: str, known: Iterable[str]) -> str:
     if close:
         return f"{message}; did you mean {' or '.join(map(repr, close))}?"
     return f"{message}; choose from {', '.join(known)}" if known else f"{message}; there are none to choose from"
+
+
+class NotFinite(LeapdecodeError):
+    """The model's logits behind a text are not finite, so no token can be chosen."""
+
+    exit_code = 1
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__(
+            f"the model's scores behind {tokens} tokens are not finite: the text overflows this dtype, the "
+            "weights are damaged, or a processor forbids every token; try dtype='float32' (--dtype float32)"
+        )
+        self.results: list[object] = []

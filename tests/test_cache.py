@@ -76,7 +76,7 @@ def test_a_line_that_ran_ahead_is_cut_back_to_the_text():
     lines.forward([Forward("draft", sequence, tree)])
     lines.commit([Commit("draft", sequence, path)])
     sequence.tokens += [4, 5, 9]
-    lines.follow(Commit("target", sequence, []), None)
+    lines.follow(Commit("target", sequence, []))
     assert lines.lines[sequence.id].tokens == [1, 2, 3, 4, 5]
     after = TokenTree(9)
     (raw,) = lines.forward([Forward("draft", sequence, after)])
@@ -150,7 +150,7 @@ def test_rows_stay_adjoining_when_a_sequence_leaves():
     for one in (second, third):
         one.tokens.append(11)
     raws = lines.forward([Forward("target", one, TokenTree(11)) for one in (second, third)])
-    assert lines.store.selected == slice(0, 2), "the model sees a view of the cache, not a copy"
+    assert lines.store.aimed.rows == slice(0, 2), "the model sees a view of the cache, not a copy"
     for one, raw in zip((second, third), raws, strict=True):
         assert raw.rows == 1
         torch.testing.assert_close(raw.logits_NV[0], plain("llama", one.tokens)[-1], atol=1e-9, rtol=0)

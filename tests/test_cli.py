@@ -29,7 +29,7 @@ def document():
 def test_json_has_the_published_schema(document):
     assert list(document) == [
         "schema", "model", "method", "options", "text", "prompt_token_ids", "token_ids", "finish_reason", "seed",
-        "stats", "steps", "audit",
+        "exact", "stats", "steps", "audit",
     ]  # fmt: skip
     assert document["schema"] == 1
     assert document["options"]["window"] == 4
@@ -137,6 +137,10 @@ BAD = {
     "no such folder": (["generate", "x", "-m", "./nothing"], 3, "no folder"),
     "attention": (["generate", "x", "--attn", "flash"], 2, "sdpa"),
     "executor": (["generate", "x", "--executor", "batch"], 2, "batched"),
+    "seed of more than 64 bits": (["generate", "x", "--seed", str(1 << 64)], 2, "2**64 - 1"),
+    "seed of a bench": (["bench", "--seed", str(-(1 << 64)), "--limit", "1"], 2, "seed"),
+    "temperature that is no number": (["generate", "x", "--temperature", "nan"], 2, "temperature=nan"),
+    "empty stop string": (["generate", "x", "--stop", ""], 2, "not empty"),
     "budget": (["generate", "x", "--row-budget", "much"], 2, "row-budget"),
 }
 
@@ -169,10 +173,12 @@ def test_a_pool_is_kept_in_a_file(tmp_path):
         assert done.returncode == 0, done.stderr
         counts.append(json.loads(done.stdout)["stats"]["draft_forwards"])
     assert counts[1] < counts[0]
-    (tmp_path / "p.json").write_text("{}")
-    done = run("generate", *arguments)
-    assert done.returncode == 2
-    assert b"no readable pool" in done.stderr
+    for content in ("{}", "[" * 200_000):
+        (tmp_path / "p.json").write_text(content)
+        done = run("generate", *arguments)
+        assert done.returncode == 2
+        assert b"no readable pool" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_a_full_disk_is_one_line():

@@ -4,12 +4,31 @@ import threading
 
 import pytest
 import torch
-from tiny import CONFIGS, new_model
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from tiny import CONFIGS, MORE_CONFIGS, model, new_model, runner
+from transformers import (
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    LlamaModel,
+    ViTConfig,
+    ViTModel,
+)
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, OptionError, PromptError, UnknownName
-from leapdecode.methods import names
+from leapdecode.core import Sequence
+from leapdecode.errors import (
+    DamagedModel,
+    LeapdecodeError,
+    ModelUnavailable,
+    OptionError,
+    PromptError,
+    UnknownName,
+    UnsupportedModel,
+)
+from leapdecode.executors import Batched
+from leapdecode.llm.checks import check_causal_model, check_tokenizer
+from leapdecode.methods import make, names
 from leapdecode.model import embedded
 from leapdecode.tasks.registry import find
 
@@ -161,6 +180,80 @@ def test_user_errors_name_the_way_out(llm, case):
 def test_sampling_ranges(bad):
     with pytest.raises(OptionError):
         SamplingParams(**bad)
+
+
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+NO_CAUSAL_MODELS = {
+    "linear": (lambda: torch.nn.Linear(2, 2), OptionError, "Linear is no transformers model"),
+    "wrapped": (lambda: torch.nn.DataParallel(model("llama")), OptionError, "DataParallel is no transformers model"),
+    "no tokens": (lambda: ViTModel(ViTConfig(**SMALL)), OptionError, "ViTModel is no language model"),
+    "no head": (lambda: LlamaModel(LlamaConfig(**SMALL)), UnsupportedModel, "LlamaModel gives no scores"),
+    "another head": (
+        lambda: LlamaForSequenceClassification(LlamaConfig(**SMALL)),
+        UnsupportedModel,
+        "SequenceClassification gives no scores",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_CAUSAL_MODELS)
+def test_what_is_no_causal_model_is_told(case):
+    make, kind, words = NO_CAUSAL_MODELS[case]
+    with pytest.raises(kind, match=f"draft: .*{words}.*AutoModelForCausalLM") as caught:
+        check_causal_model(make(), "draft")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, *MORE_CONFIGS])
+def test_causal_models_pass(name):
+    check_causal_model(model(name), "target")
+
+
+@pytest.mark.parametrize("case", NO_CAUSAL_MODELS)
+def test_what_is_no_causal_model_is_refused_at_loading(llm, case):
+    make, kind, words = NO_CAUSAL_MODELS[case]
+    with pytest.raises(kind, match=words):
+        LLM(make())
+    with pytest.raises(kind, match=words):
+        LLM(llm.model, llm.tokenizer, draft=make())
+
+
+@pytest.mark.parametrize("tokenizer", ["gpt2", 5, torch.nn.Linear(2, 2), {"a": 1}], ids=str)
+def test_what_is_no_tokenizer_is_told(tokenizer):
+    with pytest.raises(OptionError, match=f"tokenizer, not {type(tokenizer).__name__}; .*AutoTokenizer"):
+        check_tokenizer(tokenizer)
+
+
+def test_tokenizers_pass(llm):
+    check_tokenizer(llm.tokenizer)
+    check_tokenizer(None)
+
+
+def test_a_recorded_trajectory_can_be_read(llm):
+    """Guesses before every step: those of a step are what the step before left, topped up to the window."""
+    recorded = llm.generate(["def f(n):", "def "], method="jacobi", record=True, window=5, sampling=SHORT)
+    for result in recorded:
+        trajectory = result.artifacts["trajectory"]
+        assert len(trajectory) == len(result.steps)
+        assert {len(guesses) for guesses in trajectory} == {5}
+        assert {type(token) for guesses in trajectory for token in guesses} == {int}
+        for guesses, step in zip(trajectory, result.steps, strict=True):
+            accepted = len(step.tokens) - 1  # the last one is the target's own
+            assert guesses[:accepted] == step.tokens[:accepted]
+    assert recorded[0].artifacts != recorded[1].artifacts
+    assert llm.generate("def f(n):", method="jacobi", sampling=SHORT).artifacts == {}
+
+
+def test_a_method_that_decodes_again_records_anew():
+    method, texts = make("jacobi", {"record": True, "initial": "prompt", "refill": "prompt"}), []
+    for _ in "ab":
+        text = Sequence([5, 17, 3, 40] * 4, SHORT, max_length=256)
+        for _ in Batched({"target": runner("llama")}, 1).run([(method, text)]):
+            pass
+        texts.append(method.artifacts())
+        assert len(method.artifacts()["trajectory"]) == len(text.steps)
+    assert texts[0] == texts[1]
+    assert make("jacobi", {}).artifacts() == {}
 
 
 def test_an_unknown_model_offline(monkeypatch):

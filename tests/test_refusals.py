@@ -3,7 +3,19 @@
 import pytest
 import torch
 from tiny import CONFIGS, GROUPED, REFUSED, new_model, prompts
-from transformers import LlamaConfig, Phi3Config
+from transformers import (
+    Cohere2Config,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GptOssConfig,
+    LlamaConfig,
+    MistralConfig,
+    Olmo3Config,
+    Phi3Config,
+    Qwen2Config,
+    Starcoder2Config,
+    XLNetConfig,
+)
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError, UnsupportedModel
@@ -11,6 +23,7 @@ from leapdecode.model import masks
 from leapdecode.model.load import prepare
 from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
+from leapdecode.model.traits import context_length, masks_of, window_matters
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -67,6 +80,73 @@ def test_the_probe_finds_a_forgotten_window(monkeypatch):
     monkeypatch.setattr(masks, "windowed", lambda mask, *_: mask)
     with pytest.raises(UnsupportedModel, match="standard deviations"):
         probe(Runner(new_model(CONFIGS["mistral"]())))
+
+
+UNREAD = {
+    "window": {"sliding_window": 8},
+    "window and layer types": {
+        "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+@pytest.mark.parametrize("method", ["autoregressive", "lookahead", "prompt_lookup"])
+def test_a_window_that_the_code_does_not_read_changes_nothing(name, method):
+    """Transformers' caches believe it, so the reference is the same model without it."""
+    stated, plain = (new_model(LlamaConfig(**GROUPED, **more)) for more in (UNREAD[name], {}))
+    given = prompts(4)
+    found = LLM(stated).generate(given, method=method, sampling=SamplingParams(max_tokens=24))
+    for prompt, result in zip(given, found, strict=True):
+        ids = torch.tensor([prompt])
+        mask = torch.ones_like(ids)
+        theirs = plain.generate(ids, attention_mask=mask, max_new_tokens=24, do_sample=False)
+        assert result.token_ids == theirs[0, len(prompt) :].tolist()
+        asked = {"max_new_tokens": 24, "do_sample": False, "use_cache": False}
+        cacheless = stated.generate(ids, attention_mask=mask, **asked)
+        assert cacheless.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("name", ["mistral", "gemma3"])
+@pytest.mark.parametrize("method", ["autoregressive", "lookahead", "prompt_lookup"])
+def test_a_window_that_the_code_reads_counts(name, method):
+    model, given = new_model(CONFIGS[name]()), prompts(4)
+    found = LLM(model).generate(given, method=method, sampling=SamplingParams(max_tokens=24))
+    for prompt, result in zip(given, found, strict=True):
+        ids = torch.tensor([prompt])
+        theirs = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24)
+        assert result.token_ids == theirs[0, len(prompt) :].tolist()
+
+
+HALF, LARGE = {"layer_types": ["sliding_attention", "full_attention"]}, {"sliding_window": 4096}
+WINDOWED = {
+    "mistral": lambda: MistralConfig(**GROUPED, **LARGE),
+    "phi3": lambda: Phi3Config(**GROUPED, **LARGE, pad_token_id=0),
+    "starcoder2": lambda: Starcoder2Config(**GROUPED, **LARGE),
+    "gemma2": lambda: Gemma2Config(**GROUPED, **HALF, **LARGE, head_dim=8),
+    "gemma3": lambda: Gemma3TextConfig(**GROUPED, **HALF, **LARGE, head_dim=8),
+    "gpt_oss": lambda: GptOssConfig(**GROUPED, **HALF, **LARGE, head_dim=8, num_local_experts=4),
+    "qwen2": lambda: Qwen2Config(**GROUPED, **LARGE, use_sliding_window=True, max_window_layers=1),
+    "cohere2": lambda: Cohere2Config(**GROUPED, **HALF, **LARGE),
+    "olmo3": lambda: Olmo3Config(**GROUPED, **HALF, **LARGE, pad_token_id=0),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWED)
+def test_a_large_window_is_found_by_short_forwards_and_left_as_it_was(name):
+    model = new_model(WINDOWED[name]())
+    before = model.config.to_dict()
+    assert window_matters(model)
+    assert model.config.to_dict() == before
+    assert {window for _, window in masks_of(model).windows} <= {0, 4096}
+    windows = [getattr(module, "sliding_window", None) for module in model.modules()]
+    assert set(windows) <= {None, 4096}
+
+
+def test_a_context_of_no_length_is_no_limit():
+    assert context_length(XLNetConfig()) == (1 << 30, None)
+    assert context_length(LlamaConfig(max_position_embeddings=7))[0] == 7
 
 
 def test_dynamic_rope_is_capped_where_it_would_switch():

@@ -3,10 +3,12 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, normalizers
+from transformers import PreTrainedTokenizerFast
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import LeapdecodeError
-from leapdecode.llm.detokenize import TextStream
+from leapdecode.llm.detokenize import REPLACEMENT, TextStream
 from leapdecode.methods import names
 from leapdecode.tasks.registry import find
 
@@ -29,6 +31,93 @@ def test_any_ids_give_the_tokenizers_text(llm, ids):
     """Random ids include broken UTF-8 and special tokens."""
     stream = push_all(llm.tokenizer, ids)
     assert "".join(stream.pieces) == stream.text == llm.tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def by_whole_decodes(tokenizer, ids):
+    """Pieces by decoding all ids again behind every token: a piece waits for the end of its character."""
+    pieces, told = [], ""
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[:end], skip_special_tokens=True)
+        pieces.append("" if text.endswith(REPLACEMENT) else text[len(told) :])
+        told = told if text.endswith(REPLACEMENT) else text
+    if ids:
+        pieces[-1] += text[len(told) :]
+    return pieces
+
+
+BROKEN = st.integers(95, 222)  # ids of the embedded tokenizer that are single bytes of longer characters
+RUNS = st.builds(lambda token, count: [token] * count, st.just(0) | BROKEN | st.integers(0, 2047), st.integers(1, 12))
+WORDS = st.text("é中\U0001f600\ufffda ", max_size=4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(BROKEN, max_size=9) | RUNS | WORDS, max_size=6))
+def test_long_runs_of_broken_characters_and_special_tokens(llm, parts):
+    ids = []
+    for part in parts:
+        ids += llm.tokenizer(part)["input_ids"] if isinstance(part, str) else part
+    stream = push_all(llm.tokenizer, ids)
+    assert stream.pieces == by_whole_decodes(llm.tokenizer, ids)
+    assert stream.text == llm.tokenizer.decode(ids, skip_special_tokens=True)
+
+
+class Counting(TextStream):
+    """Counts the ids that it gives to the tokenizer."""
+
+    decoded = 0
+
+    def _plain(self, ids):
+        self.decoded += len(ids)
+        return super()._plain(ids)
+
+
+@pytest.mark.parametrize("pattern", ["special", "broken", "both", "unknown", "leading byte", "words"])
+def test_detokenizing_takes_time_in_proportion_to_the_tokens(llm, pattern):
+    tokenizer = llm.tokenizer
+    lead, broken = tokenizer("\U0001f600")["input_ids"][0], tokenizer("\U0001f600")["input_ids"][-1]
+    texts = {
+        "special": [tokenizer.eos_token_id], "broken": [broken], "both": [broken, tokenizer.eos_token_id],
+        "unknown": [5000], "leading byte": [lead], "words": tokenizer("so it is, \U0001f600 and")["input_ids"],
+    }  # fmt: skip
+    ids = texts[pattern] * (600 // len(texts[pattern]))
+    stream = Counting(tokenizer)
+    for token in ids:
+        stream.push(token)
+    stream.finish()
+    assert stream.text == tokenizer.decode(ids, skip_special_tokens=True)
+    assert len(stream.pieces) == len(ids)
+    assert stream.decoded < 20 * len(ids)
+
+
+@pytest.fixture(scope="module")
+def byte_fallback():
+    """A tokenizer of the other kind: words with their spaces, and single bytes for what has no word."""
+    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    for entry in [*(f"<0x{byte:02X}>" for byte in range(256)), "\u2581", "a", "b", "\u2581a"]:
+        vocabulary[entry] = len(vocabulary)
+    made = Tokenizer(models.BPE(vocabulary, [("\u2581", "a")], byte_fallback=True, unk_token="<unk>"))
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    made.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    made.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(" ab\u00e9\u4e2d\U0001f600", max_size=9) | st.integers(0, 20), max_size=6))
+def test_a_tokenizer_with_byte_fallback(byte_fallback, parts):
+    """Runs of a byte that belongs to no character stand between words; special tokens stand anywhere."""
+    ids = [2, 2]
+    for part in parts:
+        text = byte_fallback(part)["input_ids"] if isinstance(part, str) else [3 + 0xFF] * part + [2] * part
+        ids += [*text, *byte_fallback("a")["input_ids"]]
+    stream = Counting(byte_fallback)
+    for token in ids:
+        stream.push(token)
+    stream.finish()
+    assert "".join(stream.pieces) == stream.text == byte_fallback.decode(ids, skip_special_tokens=True)
+    assert stream.decoded < 20 * len(ids) + 100
 
 
 @settings(max_examples=150, deadline=None)

@@ -25,11 +25,16 @@ class Forward:
 
 @dataclass(slots=True)
 class Commit:
-    """Make the slots of `path` (node ids from the root down) the tail of `model`'s line; free all other nodes."""
+    """Make the slots of `path` (node ids from the root down) the tail of `model`'s line; free all other nodes.
+
+    A target's commit names the tree that the method `guessed` and the path accepted in it, so that a draft's line,
+    which may hold nodes of that tree, can follow.
+    """
 
     model: str
     sequence: Sequence
     path: list[int]
+    guessed: tuple[TokenTree, list[int]] | None = None
 
 
 Request = Forward | Commit

@@ -25,8 +25,10 @@ class Sequence:
         on_token: called with every accepted token, in order; returning True ends the text (stop strings,
             stopping criteria). It sees the sequence with the token already appended.
         steps: one record per target forward that gave tokens.
-        finish_reason: "stop" or "length" once the text has ended.
+        finish_reason: "stop" or "length" once the text has ended; "error" where it could not go on.
+        error: why, where the finish reason is "error".
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
+        exact_rows: under exact decoding, the most nodes that a tree may have; else 0.
     """
 
     tokens: list[int]
@@ -38,7 +40,9 @@ class Sequence:
     stats: Stats = field(default_factory=Stats)
     steps: list[Step] = field(default_factory=list)
     finish_reason: str | None = None
+    error: Exception | None = None
     verification: str = "seeded"
+    exact_rows: int = 0
     prompt_length: int = 0
     id: int = field(default_factory=_ids.__next__)
 
@@ -59,7 +63,8 @@ class Sequence:
 
     @property
     def generated(self) -> list[int]:
-        return self.tokens[self.prompt_length :]
+        """Accepted tokens; `tokens` may hold more for a moment, which are still to be confirmed."""
+        return self.tokens[self.prompt_length : self.prompt_length + self.stats.tokens]
 
     @property
     def remaining(self) -> int:
@@ -82,6 +87,10 @@ class Sequence:
         self.stats.tokens += kept
         self.stats.accepted_lengths.append(kept)
         return kept
+
+    def fail(self, error: Exception) -> None:
+        """End the text: it cannot go on, for the reason that `error` tells."""
+        self.finish_reason, self.error = "error", error
 
     def _ends_with(self, token: int) -> str | None:
         stopped = self.on_token is not None and self.on_token(self, token)

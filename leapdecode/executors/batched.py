@@ -8,10 +8,11 @@ from typing import Protocol
 
 import torch
 
-from leapdecode.core import Commit, Forward, Request, Scores, Sequence, Step
+from leapdecode.core import Commit, Forward, Request, Scores, Sequence, Step, TokenTree
+from leapdecode.errors import NotFinite
 from leapdecode.methods.base import Method
 from leapdecode.model.lines import Lines, Raw
-from leapdecode.verify.choice import Chooser
+from leapdecode.verify.choice import NOT_FINITE, Chooser
 from leapdecode.verify.rejection import DraftSampler, RejectionChooser
 
 Decoding = Generator[Request, Scores | None, None]
@@ -34,7 +35,6 @@ class Task:
     pending: Request | None = None
     answer: Scores | None = None
     choosers: dict[str, Chooser] = field(default_factory=dict)
-    began: float = field(default_factory=time.perf_counter)
     told: int = 0
 
 
@@ -45,22 +45,26 @@ class Batched:
         self.models, self.batch_size = models, batch_size
 
     def run(self, jobs: Iterable[tuple[Method, Sequence]], slots: int = 0) -> Iterator[tuple[Sequence, Step]]:
-        """Decode every job; yields each step as it happens. `slots` is the largest number a sequence will need."""
+        """Decode every job; yields each step as it happens. `slots` is what a sequence is expected to need."""
         lines = {name: model.open(self.batch_size, slots) for name, model in self.models.items()}
         waiting, tasks = iter(jobs), list[Task]()
         try:
             while True:
+                began = time.perf_counter()
                 tasks += self._admit(islice(waiting, self.batch_size - len(tasks)), lines)
                 if not tasks:
                     return
                 self._settle(tasks, lines)
+                share_time(tasks, time.perf_counter() - began)
                 for task in tasks:
                     yield from self._news(task)
+                began = time.perf_counter()
                 for task in [task for task in tasks if task.pending is None]:
                     tasks.remove(task)
                     for line in lines.values():
                         line.leave(task.sequence)
                 self._forward([task for task in tasks if isinstance(task.pending, Forward)], lines)
+                share_time(tasks, time.perf_counter() - began)
         finally:
             for line in lines.values():
                 line.close()
@@ -84,7 +88,6 @@ class Batched:
                     task.pending = task.decoding.send(answer)
                 except StopIteration:
                     task.pending = None
-                    task.sequence.stats.decode_seconds += time.perf_counter() - task.began
                 task.sequence.stats.propose_seconds += time.perf_counter() - began
             moving = [task for task in moving if isinstance(task.pending, Commit)]
             self._commit([task.pending for task in moving if isinstance(task.pending, Commit)], lines)
@@ -96,7 +99,7 @@ class Batched:
         for name, line in lines.items():
             if name != "target":
                 for commit in accepted:
-                    line.follow(commit, lines["target"].tree(commit.sequence))
+                    line.follow(commit)
         for name, line in lines.items():
             own = [commit for commit in commits if commit.model == name]
             if own:
@@ -130,6 +133,33 @@ class Batched:
             task.answer = answer
             task.sequence.stats.verify_seconds += share
             count(task, request, raw)
+        for task, request in chosen:
+            if task.answer is not None and NOT_FINITE in task.answer.choices:
+                self._recover(task, request, lines[name])
+
+    def _recover(self, task: Task, request: Forward, line: Lines) -> None:
+        """Logits were not finite: keys and values of one node reach every row, hidden or not (0 * inf is not 0).
+
+        The target evaluates the text's last token once more, alone and behind emptied slots. If that is not finite
+        either, the text cannot go on. A draft's guesses end here.
+        """
+        line.clean(task.sequence)
+        size = len(request.tree)
+        if request.model != "target":
+            task.answer = Scores([-1] * size, [[] for _ in range(size)], None, 0)
+            return
+        alone = Forward("target", task.sequence, TokenTree(request.tree.tokens[0]))
+        (raw,) = line.forward([alone])
+        (answer,) = self._choose("target", [(task, alone)], [raw])
+        count(task, alone, raw)
+        if answer.choices[0] == NOT_FINITE:
+            task.sequence.fail(NotFinite(len(task.sequence.tokens)))
+            line.clean(task.sequence)
+            task.decoding.close()
+            task.pending = task.answer = None
+            return
+        others = size - 1
+        task.answer = replace(answer, choices=answer.choices + [-1] * others, top=answer.top + [[]] * others)
 
     def _choose(self, name: str, chosen: list[tuple[Task, Forward]], raws: list[Raw]) -> list[Scores]:
         """Choose at every node of every tree; the chosen tokens reach the host in one transfer."""
@@ -177,6 +207,19 @@ def chooser_for(sequence: Sequence, model: str) -> Chooser:
     return kind(params, sequence.stream, sequence.prompt_length)
 
 
+def share_time(tasks: list[Task], seconds: float) -> None:
+    """Split the engine's own time evenly; up to the first forward that gave tokens it is the prefill's.
+
+    What a caller does between two steps is nobody's decoding.
+    """
+    for task in tasks:
+        stats = task.sequence.stats
+        if task.sequence.steps:
+            stats.decode_seconds += seconds / len(tasks)
+        else:
+            stats.prefill_seconds += seconds / len(tasks)
+
+
 def count(task: Task, request: Forward, raw: Raw) -> None:
     """Enter one forward into the sequence's statistics."""
     stats = task.sequence.stats
@@ -186,9 +229,6 @@ def count(task: Task, request: Forward, raw: Raw) -> None:
         stats.draft_rows += raw.rows
         stats.draft_seconds += raw.seconds + raw.prefill_seconds
         return
-    if not stats.target_forwards:
-        stats.prefill_seconds = time.perf_counter() - task.began
-        task.began = time.perf_counter()
     stats.target_forwards += forwards
     stats.prefill_forwards += raw.only_prefill
     stats.target_rows += raw.rows

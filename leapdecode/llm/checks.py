@@ -5,11 +5,43 @@ import json
 from typing import Any
 
 from leapdecode.core import SamplingParams
-from leapdecode.errors import OptionError
+from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.pools.ngrams import NgramPool
 
 AUTO = "auto"
 VERIFIERS = ("seeded", "rejection")
+
+
+def check_causal_model(model: Any, role: str) -> None:
+    """Raise unless `model`, a torch module, has what a causal language model of transformers has.
+
+    `OptionError` for what is no language model, `UnsupportedModel` for one that continues no text.
+    """
+    name = f"{role}: {type(model).__name__}"
+    way_out = "load one with AutoModelForCausalLM.from_pretrained"
+    if not hasattr(getattr(model, "config", None), "get_text_config"):
+        raise OptionError(f"{name} is no transformers model, as it has no configuration; {way_out}")
+    if not _embeds_tokens(model):
+        raise OptionError(f"{name} is no language model, as it embeds no tokens; {way_out}")
+    generates = getattr(model, "can_generate", None)
+    if not hasattr(model, "generation_config") or (callable(generates) and not generates()):
+        raise UnsupportedModel(f"{name} gives no scores of next tokens; {way_out}")
+
+
+def _embeds_tokens(model: Any) -> bool:
+    try:
+        return hasattr(model.get_input_embeddings(), "num_embeddings")
+    except (AttributeError, NotImplementedError):  # what classes of images and of sounds raise
+        return False
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Raise `OptionError` unless it is None or can encode and decode."""
+    if tokenizer is not None and not (callable(tokenizer) and hasattr(tokenizer, "decode")):
+        raise OptionError(
+            f"tokenizer takes a loaded tokenizer, not {type(tokenizer).__name__}; "
+            "load one with AutoTokenizer.from_pretrained"
+        )
 
 
 def check_row_budget(row_budget: int | str | None) -> None:
@@ -47,9 +79,14 @@ def checked(sampling: SamplingParams | None) -> SamplingParams:
     return sampling or SamplingParams()
 
 
+def _place(model: Any) -> str:
+    """Where a model was loaded from, if that is known."""
+    return getattr(model, "name_or_path", "") or "object"
+
+
 def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> None:
     """A draft must mean the same by every token id; raises `OptionError` naming both."""
-    told = [f"{type(one).__name__} ({one.name_or_path or 'object'})" for one in (model, draft)]
+    told = [f"{type(one).__name__} ({_place(one)})" for one in (model, draft)]
     names = f"target {told[0]} and draft {told[1]}"
     if tokenizer is not None and other is not None and tokenizer.get_vocab() != other.get_vocab():
         raise OptionError(
@@ -62,3 +99,9 @@ def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> No
             f"{names} have embeddings of {sizes[0]} and {sizes[1]} tokens; choose a draft with the target's, or give "
             f"both the same padding with model.resize_token_embeddings({max(sizes)})"
         )
+
+
+def check_exact(exact: Any) -> None:
+    """Raise `OptionError` unless `exact` is "auto", True or False."""
+    if exact != AUTO and not isinstance(exact, bool):
+        raise OptionError(f"exact={exact!r} must be 'auto', True or False")

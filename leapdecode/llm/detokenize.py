@@ -3,6 +3,7 @@
 from typing import Any
 
 REPLACEMENT = "\ufffd"
+LONGEST = 4  # bytes of a character in UTF-8: after as many tokens it is complete or hopeless
 
 
 class TextStream:
@@ -14,38 +15,58 @@ class TextStream:
 
     def __init__(self, tokenizer: Any, stop: tuple[str, ...] = ()) -> None:
         self.tokenizer, self.stop = tokenizer, stop
-        self.ids: list[int] = []
-        self.whole = self.read = 0  # the text of ids[whole:read] is known and only serves as context
-        self.known = ""  # detokenized so far, the part held back included
-        self.told = 0  # characters of `known` that are in pieces
+        self.context: list[int] = []  # tokens of the last known text: their join may add a space
+        self.pending: list[int] = []  # tokens behind them whose text is not known yet
+        self.held = ""  # known text that is in no piece yet, because a stop string may begin there
+        self.traceless: dict[int, bool] = {}  # what was found of tokens that completed no character
         self.pieces: list[str] = []
         self.stopped = False
 
     @property
     def text(self) -> str:
-        return self.known[: self.told]
+        return "".join(self.pieces)
 
     def push(self, token: int) -> bool:
         """Take in one token, append its piece, and tell whether a stop string is complete."""
-        self.ids.append(token)
-        new = self._decode()
+        self.pending.append(token)
+        new = self._decode() if self._may_be_whole() else ""
         if new and not new.endswith(REPLACEMENT):
             self._learn(new)
-        self.pieces.append(self._tell(len(self.known) - self._possible_stop()))
+        elif self._leaves_no_trace(token):
+            self.pending.pop()
+        self.pieces.append(self._tell(len(self.held) - self._possible_stop()))
         return self.stopped
 
     def finish(self) -> None:
         """Release what was held back into the last piece."""
         if not self.stopped:
             self._learn(self._decode())
-        rest = self._tell(len(self.known))
+        rest = self._tell(len(self.held))
         if self.pieces:
             self.pieces[-1] += rest
 
+    def _may_be_whole(self) -> bool:
+        """Whether the pending text may end with a complete character, by its last tokens alone.
+
+        So a long run of broken characters is not decoded again for every token that it grows by.
+        """
+        if len(self.pending) <= LONGEST:
+            return True
+        endings = (self._plain(self.pending[-count:]) for count in range(1, LONGEST + 1))
+        return any(text and not text.endswith(REPLACEMENT) for text in endings)
+
+    def _leaves_no_trace(self, token: int) -> bool:
+        """Whether a token changes no text: a special one, or an id that the tokenizer lacks."""
+        if token not in self.traceless:
+            letter = list(self.tokenizer("a")["input_ids"])
+            without, beside = [*letter, *letter], [token, *letter, token, *letter]
+            text = self._plain(without)
+            self.traceless[token] = bool(text) and text == self._plain(beside)
+        return self.traceless[token]
+
     def _decode(self) -> str:
-        """The text of the ids since `read`, decoded behind those since `whole` (their join may add a space)."""
-        context = self._plain(self.ids[self.whole : self.read])
-        return self._plain(self.ids[self.whole :])[len(context) :]
+        """The text of the pending tokens, decoded behind their context."""
+        return self._plain(self.context + self.pending)[len(self._plain(self.context)) :]
 
     def _plain(self, ids: list[int]) -> str:
         if not ids:
@@ -54,24 +75,21 @@ class TextStream:
         return str(text)
 
     def _learn(self, new: str) -> None:
-        longest = max(map(len, self.stop), default=0)
-        start = max(len(self.known) - longest + 1, 0)
-        self.known += new
-        self.whole, self.read = self.read, len(self.ids)
-        found = [at for at in (self.known.find(stop, start) for stop in self.stop) if at >= 0]
+        self.context, self.pending = self.pending, []
+        self.held += new
+        found = [at for at in map(self.held.find, self.stop) if at >= 0]
         if found:
-            self.known, self.stopped = self.known[: min(found)], True
+            self.held, self.stopped = self.held[: min(found)], True
 
     def _possible_stop(self) -> int:
         """Length of the longest ending that could still become a stop string."""
         if self.stopped or not self.stop:
             return 0
-        for size in range(min(max(map(len, self.stop)) - 1, len(self.known)), 0, -1):
-            if any(stop.startswith(self.known[-size:]) for stop in self.stop):
+        for size in range(min(max(map(len, self.stop)) - 1, len(self.held)), 0, -1):
+            if any(stop.startswith(self.held[-size:]) for stop in self.stop):
                 return size
         return 0
 
     def _tell(self, end: int) -> str:
-        piece = self.known[self.told : end]
-        self.told = max(end, self.told)
+        piece, self.held = self.held[:end], self.held[end:]
         return piece

@@ -8,9 +8,17 @@ from typing import Any
 import torch
 
 from leapdecode.core import SamplingParams, Sequence, Step
-from leapdecode.errors import OptionError, PromptError
+from leapdecode.errors import NotFinite, OptionError, PromptError
 from leapdecode.executors import Batched, find_executor
-from leapdecode.llm.checks import check_row_budget, check_verification, check_vocabularies, checked
+from leapdecode.llm.checks import (
+    check_causal_model,
+    check_exact,
+    check_row_budget,
+    check_tokenizer,
+    check_verification,
+    check_vocabularies,
+    checked,
+)
 from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import Run
@@ -21,7 +29,7 @@ from leapdecode.model.plain import PlainRunner
 from leapdecode.pools.ngrams import NgramPool
 
 DEFAULT_METHOD = "lookahead"
-TREE_ROOM = 256  # slots reserved beyond the text for a tree; a larger tree makes the cache grow
+EXPECTED, TREE_ROOM = 256, 256  # slots reserved at first for new tokens and for a tree; a cache grows with its text
 
 
 class LLM:
@@ -35,6 +43,10 @@ class LLM:
             for half precision on a CPU), and sdpa attention where the model has it.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of refusing it.
+        exact: "auto", True or False: decode so that every method, batch and neighbour gives bit-identical logits, in
+            half precision too, see `leapdecode.model.exact`. True refuses models that have no such way on this
+            machine; "auto" decodes exactly where that costs plain decoding at most 15%, decided once per model,
+            dtype and machine. `exact` then tells which it is.
         compile: run small forwards of both models through `torch.compile`: faster steps for half a minute or more at
             loading (less when it was done before). Texts stay those of plain decoding on the same `LLM`. Batches, and
             what is decoded plainly by `fallback`, run uncompiled.
@@ -56,8 +68,11 @@ class LLM:
         attn_implementation: str = "auto",
         trust_remote_code: bool = False,
         fallback: str | None = None,
+        exact: str | bool = "auto",
         compile: bool = False,
     ) -> None:
+        check_tokenizer(tokenizer)
+        check_exact(exact)
         options = (device, dtype, attn_implementation, trust_remote_code)
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
@@ -68,10 +83,15 @@ class LLM:
             self.draft, draft_tokenizer = _load(draft, "draft", options, None)
         if self.draft is not None:
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
-        self.runner = prepare(self.model, fallback, compile)
+        self.runner = prepare(self.model, fallback, compile, exact)
         self.draft_runner = prepare(self.draft, compiled=compile) if self.draft is not None else None
         self.lock = threading.RLock()
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer)
+
+    @property
+    def exact(self) -> bool:
+        """Whether texts are decoded exactly, see `leapdecode.model.exact`."""
+        return getattr(self.runner, "exact", None) is not None
 
     @property
     def end_tokens(self) -> frozenset[int]:
@@ -127,6 +147,9 @@ class LLM:
                 if on_step:
                     on_step(number, runs[number].pieces(step))
         results = [run.result(self.name) for run in runs]
+        for run in runs:
+            if run.sequence.error is not None:
+                raise _with_results(run.sequence.error, results)
         return results if many or sampling.n > 1 else results[0]
 
     def chat(self, messages: list[Message], **arguments: Any) -> Any:
@@ -170,8 +193,10 @@ class LLM:
                 with self.lock:
                     news = next(steps, None)
                 if news is None:
-                    return
+                    break
                 yield from run.pieces(news[1])
+            if run.sequence.error is not None:
+                raise run.sequence.error
         finally:
             with self.lock:
                 steps.close()
@@ -179,8 +204,9 @@ class LLM:
     def _steps(self, runs: list[Run], executor: Batched) -> Generator[tuple[int, Step], None, None]:
         """Run to the end; yields (number of the run, step) as steps happen."""
         numbers = {run.sequence.id: number for number, run in enumerate(runs)}
-        slots = max((run.sequence.limit for run in runs), default=0) + TREE_ROOM
-        for sequence, step in executor.run([(fresh(run.method), run.sequence) for run in runs], slots):
+        slots = max((min(run.sequence.limit, run.sequence.prompt_length + EXPECTED) for run in runs), default=0)
+        slots += TREE_ROOM
+        for sequence, step in executor.run([(run.method, run.sequence) for run in runs], slots):
             yield numbers[sequence.id], step
 
     def _prepare(self, prompts: list[Any], sampling: SamplingParams, method: str, options: dict[str, Any]) -> list[Run]:
@@ -199,7 +225,9 @@ class LLM:
             check_length(ids, self.runner.max_length)
             for sample in range(sampling.n):
                 sequence = Sequence(ids, sampling, sample, ends, self.runner.max_length)
-                runs.append(Run(chosen, sequence, self.tokenizer))
+                classes = getattr(self.runner, "exact", None)
+                sequence.exact_rows = classes.most if classes else 0
+                runs.append(Run(fresh(chosen), sequence, self.tokenizer))
         return runs
 
     def _executor(self, name: str | None, batch_size: int | None, runs: list[Run]) -> Batched:
@@ -212,11 +240,19 @@ class LLM:
         return find_executor(name)(models, batch_size=size)  # type: ignore[arg-type]
 
 
+def _with_results(error: Exception, results: list[Any]) -> Exception:
+    """`error`, carrying the results of all prompts: those of the others are whole."""
+    if isinstance(error, NotFinite):
+        error.results = results
+    return error
+
+
 def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
     """Model and tokenizer of one role, loaded when given by name."""
     if not isinstance(model, str | Path | torch.nn.Module):
         raise OptionError(f"{role}: give a name, a folder or a loaded model, not {type(model).__name__}")
     if isinstance(model, torch.nn.Module):
+        check_causal_model(model, role)
         return model.eval(), tokenizer
     folder = resolve(str(model), role)
     device, dtype, attention, trust = options

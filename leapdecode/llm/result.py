@@ -25,10 +25,12 @@ class Result:
     Attributes:
         text: the generated text, stop string excluded.
         token_ids: the generated ids, the end token included when it was generated.
-        finish_reason: "stop" (end token or stop string) or "length".
+        finish_reason: "stop" (end token or stop string), "length", or "error" (the text could not go on).
         stats, steps: counts and times; one record per target forward that gave tokens.
         pieces: the text per token, as `stream` yields it.
+        exact: whether the text was decoded exactly: bit-identical logits for every method, batch and neighbour.
         audit: what `--audit` found, if it was asked for.
+        artifacts: what the method kept for the caller, by name (jacobi with `record`: "trajectory").
     """
 
     text: str
@@ -41,8 +43,10 @@ class Result:
     method: str
     options: dict[str, Any]
     seed: int
+    exact: bool = False
     pieces: list[str] = field(default_factory=list, repr=False)
     audit: dict[str, Any] | None = None
+    artifacts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `leapdecode generate --json`."""
@@ -56,6 +60,7 @@ class Result:
             "token_ids": self.token_ids,
             "finish_reason": self.finish_reason,
             "seed": self.seed,
+            "exact": self.exact,
             "stats": self.stats.as_dict(),
             "steps": [asdict(step) for step in self.steps],
             "audit": self.audit,

@@ -24,7 +24,7 @@ class Run:
         """Detokenize the tokens accepted since the last call; the text's end releases what was held back."""
         if self.text is None:
             return
-        for token in self.sequence.tokens[self.sequence.prompt_length + len(self.text.pieces) :]:
+        for token in self.sequence.generated[len(self.text.pieces) :]:
             self.text.push(token)
         if self.sequence.finish_reason and not self.complete:
             self.text.finish()
@@ -54,5 +54,7 @@ class Run:
             method=self.method.name,
             options={field.name: getattr(self.method, field.name) for field in self.method.options()},
             seed=sequence.params.seed,
+            exact=sequence.exact_rows > 0 and not sequence.drawn,
             pieces=text.pieces if text else [],
+            artifacts=self.method.artifacts(),
         )

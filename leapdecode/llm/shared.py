@@ -61,5 +61,5 @@ class Shared:
         elif getattr(run.method, "history", False):
             pool = self.pools.setdefault(repr(run.method), NgramPool())
         if pool is not None:
-            pool.bind(self.fingerprint)
+            pool.bind(self.fingerprint, self.runner.vocabulary)
         return pool

@@ -1,4 +1,11 @@
-"""Losslessness of one result, counted: identical, explained by a floating-point near-tie, or unexplained."""
+"""Losslessness of one result, counted: identical, explained by a floating-point near-tie, or unexplained.
+
+Under exact decoding only an identical text passes. Elsewhere tau, the margin that rounding can explain, is measured on
+the model's own plain forwards of the same text at different numbers of rows (`model.yardstick`): no tree, mask or
+cache of ours is in it, and it is capped.
+
+Shapes: N generated tokens, V vocabulary.
+"""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -6,11 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.llm import LLM, Result
 from leapdecode.model.runner import Runner
+from leapdecode.model.yardstick import cap, in_one_block, in_pieces
 from leapdecode.verify.choice import Chooser
 
+IMPOSSIBLE = 1e6  # the margin of a token that a cut leaves out
+LIKELY = 32  # tokens of a row whose logits count for the yardstick: no other can be chosen
 NOISE_FACTOR = 2.0
 
 
@@ -22,8 +32,9 @@ class Audit:
         tokens: tokens of the audited text.
         identical, tie_explained, unexplained: one of them is 1.
         first_difference: index of the first generated token that differs, -1 if none does.
-        worst_margin: largest margin, over all positions, by which plain decoding prefers another token.
-        tau: the margin that floating point can explain.
+        worst_margin: largest margin, over all positions, by which a plain forward prefers another token.
+        tau: the margin that floating point can explain; 0 under exact decoding.
+        exact: whether the text was decoded exactly, so that only an identical one passes.
     """
 
     tokens: int
@@ -33,6 +44,7 @@ class Audit:
     first_difference: int
     worst_margin: float
     tau: float
+    exact: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -52,7 +64,9 @@ def audit(llm: LLM, result: Result, sampling: SamplingParams, stream: int = 0) -
     plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=samples)
     reference = plain[stream] if stream else plain
     stopped = result.finish_reason == "stop"
-    return explain(llm, result.prompt_token_ids, result.token_ids, reference.token_ids, sampling, stopped, stream)
+    stopped = result.finish_reason == "stop"
+    prompt, said = result.prompt_token_ids, result.token_ids
+    return explain(llm, prompt, said, reference.token_ids, sampling, stopped, stream, result.exact)
 
 
 def explain(
@@ -63,64 +77,65 @@ def explain(
     sampling: SamplingParams,
     stopped: bool,
     stream: int = 0,
+    exact: bool = False,
 ) -> Audit:
     """Compare the text `said` behind `prompt` with plain decoding's `reference`.
 
-    Texts that differ are fed through single-row forwards: every position must be plain decoding's choice or within
-    tau of it, and the text must end where a text may end: it `stopped`, or it has all the tokens it may have.
+    A text that differs and was not decoded exactly is fed through plain forwards: every token must be the choice there
+    or within tau of it, and the text must end where a text may end: it `stopped`, or it has all its tokens.
     """
     place = first_difference(said, reference)
     if place < 0:
-        return Audit(len(said), 1, 0, 0, -1, 0.0, 0.0)
-    if not isinstance(llm.runner, Runner) or place == min(len(said), len(reference)):
-        return Audit(len(said), 0, 0, 1, place, 0.0, 0.0)
-    margins, noise = teacher_forced(llm.runner, prompt, said, sampling, stream)
-    tau = NOISE_FACTOR * noise / min(sampling.temperature or 1.0, 1.0)
+        return Audit(len(said), 1, 0, 0, -1, 0.0, 0.0, exact)
+    ended = place == min(len(said), len(reference))
+    if exact or ended or not isinstance(llm.runner, Runner):
+        return Audit(len(said), 0, 0, 1, place, 0.0, 0.0, exact)
+    plain_NV, noise = yardstick(llm.model, prompt + said[:-1], said)
+    scale = max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)
+    tau = NOISE_FACTOR * noise * scale / min(sampling.temperature or 1.0, 1.0)
+    worst = float(margins(plain_NV, prompt, said, sampling, stream, tau).max())
     full = len(said) == min(sampling.max_tokens, llm.runner.max_length - len(prompt))
-    explained = max(margins) <= tau and (full or stopped)
-    return Audit(len(said), 0, int(explained), int(not explained), place, max(margins), tau)
+    explained = worst <= tau and (full or stopped)
+    return Audit(len(said), 0, int(explained), int(not explained), place, worst, tau)
+
+
+def yardstick(model: Any, ids: list[int], said: list[int]) -> tuple[Tensor, float]:
+    """[N, V] logits before each token of `said`, the end of `ids` shifted by one, and how far rounding moves them.
+
+    The latter is the largest difference between plain forwards of 1 to many rows, among the likeliest tokens of each
+    row and those said, and at most `yardstick.cap`.
+    """
+    plain_NV = in_one_block(model, ids, len(said)).float()
+    likely = plain_NV.topk(min(LIKELY, plain_NV.shape[-1]), -1).indices
+    looked_at = torch.cat([likely, torch.tensor(said, device=likely.device)[:, None]], -1)
+    noise = 0.0
+    for other_NV in (in_one_block(model, ids, len(said), copies=2), in_pieces(model, ids, len(said))):
+        difference = plain_NV.gather(-1, looked_at) - other_NV.float().gather(-1, looked_at)
+        noise = max(noise, float(difference.abs().max()))
+    return plain_NV, min(noise, cap(model.dtype) * float(plain_NV.std(-1).mean()))
 
 
 @torch.inference_mode()
-def teacher_forced(
-    runner: Runner, prompt: list[int], said: list[int], sampling: SamplingParams, stream: int = 0
-) -> tuple[list[float], float]:
-    """Feed a text through single-row forwards.
+def margins(
+    plain_NV: Tensor, prompt: list[int], said: list[int], sampling: SamplingParams, stream: int, tau: float
+) -> Tensor:
+    """[N] by how much a plain forward prefers another token to each of those said.
 
-    Returns, per generated token, by how much plain decoding prefers its own choice (0 where it is that token), and
-    the largest difference between these logits and those of one block forward over the same text, with compiled
-    forwards also those of a batch, which is not compiled.
+    A token within tau of the edge of a top-k, top-p or min-p cut may be in or out: one that was said counts as in, a
+    rival of it as out.
     """
-    text = Sequence(prompt, sampling, stream, max_length=runner.max_length)
-    text.limit = len(prompt) + len(said) + 1
-    lines = runner.open(1, text.limit + len(said))
-    lines.join(text)
-    chooser = Chooser(sampling, stream, len(prompt))
-    blocks = [_block_logits(runner, prompt, said, copies) for copies in ((1, 2) if runner.compiled else (1,))]
-    margins, noise = [], 0.0
-    for place, token in enumerate(said):
-        tree = TokenTree(text.pending)
-        (raw,) = lines.forward([Forward("target", text, tree)])
-        scores_V = chooser.scores(raw.logits_NV, text.tokens, tree, [0])[0].double()
-        gap = float(scores_V.max() - scores_V[token])
-        margins.append(gap)
-        noise = max(noise, *(float((raw.logits_NV[0] - block[place]).abs().max()) for block in blocks))
-        text.tokens.append(token)
-        lines.commit([Commit("target", text, [0])])
-    lines.close()
-    return margins, noise
-
-
-def _block_logits(runner: Runner, prompt: list[int], said: list[int], copies: int) -> Tensor:
-    """[len(said), V] logits of one forward over a chain of the generated tokens, in a batch of `copies` of it."""
-    lines, asked = runner.open(copies, len(prompt) + 2 * len(said)), list[Forward]()
-    for _ in range(copies):
-        text = Sequence(prompt, SamplingParams(max_tokens=len(said) + 2), max_length=runner.max_length)
-        text.limit = len(prompt) + len(said) + 1
-        lines.join(text)
-        tree = TokenTree(text.pending)
-        tree.add_chain(0, said[:-1], "audit")
-        asked.append(Forward("target", text, tree))
-    logits_NV = lines.forward(asked)[0].logits_NV
-    lines.close()
-    return logits_NV
+    tree = TokenTree(prompt[-1])
+    nodes = [0, *tree.add_chain(0, said[:-1], "audit")]
+    given = (plain_NV, prompt, tree, nodes)
+    uncut = Chooser(replace(sampling, top_k=0, top_p=1.0, min_p=0.0), stream, len(prompt))
+    scores_NV = uncut.scores(*given).double()
+    said_N1 = torch.tensor(said, device=plain_NV.device)[:, None]
+    own_N1, allowed_N1 = scores_NV.gather(-1, said_N1), torch.ones_like(said_N1, dtype=torch.bool)
+    if not sampling.greedy:
+        before_NV = uncut.pipeline(*given).double()
+        kept_NV = Chooser(sampling, stream, len(prompt)).pipeline(*given).isfinite()
+        edge_N1 = before_NV.masked_fill(~kept_NV, torch.inf).amin(-1, keepdim=True)
+        allowed_N1 = before_NV.gather(-1, said_N1) >= edge_N1 - tau
+        scores_NV = scores_NV.masked_fill(~kept_NV | (before_NV < edge_N1 + tau), -torch.inf)
+    gaps_N1 = (scores_NV.amax(-1, keepdim=True) - own_N1).clamp(min=0.0)
+    return gaps_N1.masked_fill(~allowed_N1, IMPOSSIBLE).squeeze(-1)

@@ -56,6 +56,9 @@ class Record:
         first_token, first_tokens: seconds to the first token, mean over the unit; tokens that came with it.
         repeated: largest share of repeated 4-grams among the unit's texts.
         verdicts: [identical, tie-explained, unexplained] texts, against plain decoding in the same round.
+        exact: whether the texts were decoded exactly, so that only identical ones pass.
+        margins: per text that differs, (largest margin by which a plain forward prefers another token, tau).
+        audit_seconds: time that explaining took, which is nobody's decoding.
         scores: per text, None where the task has no checker.
     """
 
@@ -75,6 +78,9 @@ class Record:
     peak_memory: int = 0
     repeated: float = 0.0
     verdicts: list[int] = field(default_factory=lambda: [0, 0, 0])
+    exact: bool = False
+    margins: list[list[float]] = field(default_factory=list)
+    audit_seconds: float = 0.0
     scores: list[float | None] = field(default_factory=list)
 
     @property
@@ -177,7 +183,12 @@ class Bench:
         if result is None and not sampling.greedy:
             return
         stopped = result.finish_reason == "stop" if result else bool(said) and said[-1] in self.llm.end_tokens
-        found = explain(self.llm, prompt, said, reference.token_ids, sampling, stopped)
+        exact, began = result is not None and result.exact, time.perf_counter()
+        found = explain(self.llm, prompt, said, reference.token_ids, sampling, stopped, exact=exact)
+        record.audit_seconds += time.perf_counter() - began
+        record.exact = exact
+        if not found.identical:
+            record.margins.append([found.worst_margin, found.tau])
         for place, verdict in enumerate((found.identical, found.tie_explained, found.unexplained)):
             record.verdicts[place] += verdict
 

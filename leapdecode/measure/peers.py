@@ -16,6 +16,7 @@ from leapdecode.llm import LLM
 from leapdecode.measure.contenders import Contender, Outcome
 
 GUESSES = 10  # prompt_lookup_num_tokens, as in transformers' documentation
+OURS_ALONE = ("presence_penalty", "frequency_penalty", "logit_bias", "stop")  # not in a peer's texts
 
 
 @dataclass
@@ -33,11 +34,12 @@ class HuggingFace:
 
     def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
         """Each prompt alone: assisted generation takes one text at a time, and padding would change others' rows."""
+        check_sampling(sampling, self.label)
         return [self._one(prompt, sampling) for prompt in prompts]
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
         ids = torch.tensor([prompt], device=self.llm.model.device)
-        if sampling.seed is not None and not sampling.greedy:
+        if not sampling.greedy:
             torch.manual_seed(sampling.seed)
         running = [""]
         with (
@@ -74,9 +76,11 @@ class HuggingFace:
         return modes[self.mode] | ({"logits_processor": processors} if processors else {})
 
     def _config(self, sampling: SamplingParams) -> GenerationConfig:
-        ends = None if sampling.ignore_eos else sorted(self.llm.end_tokens | set(sampling.stop_token_ids)) or None
+        own = frozenset() if sampling.ignore_eos else self.llm.end_tokens
+        ends = sorted(own | set(sampling.stop_token_ids)) or None
         chosen = {} if sampling.greedy else {
-            "temperature": sampling.temperature, "top_k": sampling.top_k or 0, "top_p": sampling.top_p
+            "temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p,
+            "min_p": sampling.min_p or None,
         }  # fmt: skip
         return GenerationConfig(
             max_new_tokens=sampling.max_tokens,
@@ -86,6 +90,15 @@ class HuggingFace:
             pad_token_id=ends[0] if ends else 0,
             **chosen,
         )
+
+
+def check_sampling(sampling: SamplingParams, label: str) -> None:
+    """Raise `OptionError` for what a peer would leave out without a word."""
+    for name in OURS_ALONE:
+        if getattr(sampling, name):
+            raise OptionError(f"{label} takes no {name}; leave it out, or leave out the peers")
+    if sampling.n > 1:
+        raise OptionError(f"{label} gives one text per prompt, so n={sampling.n} must be 1")
 
 
 def unless_drafting(processor: Any, running: list[str], ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.exact_trees import Carried, arrange
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify.walk import Verdict, walk
 
@@ -58,26 +59,44 @@ class Method:
             raise OptionError(f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}")
 
     def decode(self, sequence: Sequence) -> Generator[Request, Scores | None, None]:
-        """The loop of every method: propose, evaluate, verify, accept, commit, observe; ends with the text."""
+        """The loop of every method: propose, evaluate, verify, accept, commit, observe; ends with the text.
+
+        The method sees the text with what is carried, see `exact_trees`.
+        """
         self.begin(sequence)
-        stats = sequence.stats
+        stats, carried = sequence.stats, Carried()
         while sequence.finish_reason is None:
-            forwards, rows, context = stats.draft_forwards, stats.draft_rows, len(sequence.tokens)
-            tree = yield from self.propose(sequence)
-            if self.budget is not None:
-                self.budget.cut(tree, context, self.kept())
-            scores = yield Forward("target", sequence, tree)
+            forwards, rows = stats.draft_forwards, stats.draft_rows
+            with carried.behind(sequence):
+                context, ended = len(sequence.tokens), carried.ends(sequence)
+                tree = TokenTree(sequence.pending) if ended else (yield from self._guessed(sequence))
+            asked = arrange(sequence, carried, tree)
+            scores = yield Forward("target", sequence, asked.tree)
             assert scores is not None, "an executor answers every Forward with Scores"
-            verdict = walk(tree, scores.choices)
-            stats.matched_tokens += tree.matched(scores.choices)
-            kept = sequence.extend(verdict.tokens, verdict.sources, scores.rows)
-            yield Commit("target", sequence, verdict.path[:kept])
-            if self.budget is not None:
-                self.budget.learn(tree, verdict)
-                if len(sequence.steps) > 1:  # the first step's rows are the prompt's
-                    made = stats.draft_forwards - forwards, stats.draft_rows - rows
-                    self.budget.keep_time(tree, len(verdict.tokens), context, *made)
-            self.observe(sequence, tree, verdict)
+            verdict = walk(asked.tree, scores.choices)
+            final = asked.final(verdict)
+            kept = sequence.extend(verdict.tokens[:final], verdict.sources[:final], scores.rows)
+            carried = Carried.of(sequence, verdict, final)
+            own = asked.own(verdict)
+            with carried.behind(sequence):
+                path = verdict.path[:kept]
+                yield Commit("target", sequence, path, (tree, own.path if own else []))
+                if own is None or ended:
+                    continue
+                stats.matched_tokens += tree.matched(own.choices)
+                if self.budget is not None:
+                    self.budget.learn(tree, own)
+                    if len(sequence.steps) > 1:  # the first step's rows are the prompt's
+                        made = stats.draft_forwards - forwards, stats.draft_rows - rows
+                        self.budget.keep_time(asked.tree, len(own.tokens), context, *made)
+                self.observe(sequence, tree, own)
+
+    def _guessed(self, sequence: Sequence) -> Asking:
+        """The next tree, cut by the budget."""
+        tree = yield from self.propose(sequence)
+        if self.budget is not None:
+            self.budget.cut(tree, len(sequence.tokens), self.kept())
+        return tree
 
     def kept(self) -> set[int]:
         """Nodes of the last tree that a row budget must not cut; closed under parents, without the root."""
@@ -94,6 +113,10 @@ class Method:
     def guess(self, sequence: Sequence) -> TokenTree:
         """The next tree, for methods that need no forward to make it."""
         raise NotImplementedError
+
+    def artifacts(self) -> dict[str, Any]:
+        """What a method kept of its text for the caller, by name; nothing unless an option asks for it."""
+        return {}
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         """Learn from a verified tree; `sequence` already holds the accepted tokens."""

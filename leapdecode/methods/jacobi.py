@@ -4,6 +4,7 @@ Santilli et al. 2023 (Algorithm 2, sliding form as in FastCoT eq. 2-5); CLLM Alg
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.methods.base import Method, option, private_random
@@ -32,7 +33,7 @@ class Jacobi(Method):
     def begin(self, sequence: Sequence) -> None:
         self.random = private_random(self.seed, sequence)
         self.prompt = sequence.tokens[: sequence.prompt_length]
-        self.left = self.block
+        self.left, self.taken, self.trajectory = self.block, 0, []
         self.guesses = self.top_up([], self.size(), self.initial)
 
     def size(self) -> int:
@@ -62,6 +63,10 @@ class Jacobi(Method):
 
     def kept(self) -> set[int]:
         return set(range(1, 1 + len(self.guesses)))
+
+    def artifacts(self) -> dict[str, Any]:
+        """With `record`, the trajectory: token ids of the guesses before every step."""
+        return {"trajectory": [list(guesses) for guesses in self.trajectory]} if self.record else {}
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)

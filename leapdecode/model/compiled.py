@@ -43,8 +43,8 @@ class CompiledForward:
     ) -> Tensor:
         """Logits [1, R, V] of all rows."""
         if ids_BR.shape[1] > 1:
-            assert cache.shared is not None, "one sequence's rows"
-            _vary((ids_BR, 1), (positions_BR, 1), (cache.shared, 0))
+            assert cache.aimed.shared is not None, "one sequence's rows"
+            _vary((ids_BR, 1), (positions_BR, 1), (cache.aimed.shared, 0))
         if isinstance(mask, dict):  # a view each: whether layer types share a mask would make other graphs
             mask = {kind: one[:] for kind, one in mask.items()}
         for one in mask.values() if isinstance(mask, dict) else (mask,):

@@ -1,27 +1,39 @@
 """The row-cost curve: what a forward of 1, 2, 4, ... rows costs on this machine, measured once and kept on disk."""
 
 import bisect
-import contextlib
-import hashlib
-import json
-import os
-import platform
 import random
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.model.facts import cache_file, device_name, keep, kept, model_key
 from leapdecode.model.runner import Runner
+
+__all__ = [
+    "CostCurve",
+    "RowCost",
+    "cache_file",
+    "curve_key",
+    "device_name",
+    "keep",
+    "keep_costs",
+    "kept",
+    "measure_row_costs",
+    "measured_on",
+    "model_key",
+    "row_costs",
+]
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CONTEXTS = (64, 512)
 ROUNDED = 32  # tokens
+LARGEST = 1e12  # no count and no time is larger; in milliseconds, thirty years
 
 
 @dataclass(frozen=True)
@@ -134,64 +146,48 @@ class CostCurve:
         return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)
 
 
-def cache_file() -> Path:
-    """Where measured curves are kept: the user's cache folder."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "leapdecode" / "row_costs.json"
-
-
-def device_name(device: torch.device) -> str:
-    """What the maker calls the device."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    facts = Path("/proc/cpuinfo")
-    lines = facts.read_text().splitlines() if facts.exists() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
-
-
 def curve_key(runner: Runner, batch: int) -> str:
-    """What a curve depends on: the model's shape, dtype, attention, device, threads, versions, batch."""
-    config = json.dumps(runner.config.to_dict(), sort_keys=True, default=str)
-    shape = hashlib.sha256(config.encode()).hexdigest()[:12]
-    attention = runner.model.config._attn_implementation
-    device = f"{runner.device.type} {device_name(runner.device)}"
-    parts = (type(runner.model).__name__, shape, runner.dtype, attention, device)
+    """What a curve depends on: besides the model's key the batch, and whether forwards are compiled."""
     how = ("compiled",) if runner.compiled and batch == 1 else ()
-    return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, f"batch {batch}", *how)))
+    return " | ".join((model_key(runner), f"batch {batch}", *how))
 
 
 def row_costs(runner: Runner, batch: int = 1, repeats: int = 5, path: Path | None = None) -> list[RowCost]:
-    """The model's curve on this machine, from disk or measured now and kept; a folder that refuses costs only time."""
-    path, key = path or cache_file(), curve_key(runner, batch)
-    known = _kept(path).get(key)
-    if isinstance(known, dict):
-        return [RowCost(**cost) for cost in known["costs"]]
-    costs = measure_row_costs(runner, repeats, batch=batch)
-    keep_costs(costs, key, path)
-    return costs
+    """The model's curve on this machine, kept or measured now."""
+    key = curve_key(runner, batch)
+    known = _curve(kept(key, path))
+    if known is None:
+        known = measure_row_costs(runner, repeats, batch=batch)
+        keep_costs(known, key, path)
+    return known
 
 
 def measured_on(runner: Runner, batch: int = 1, path: Path | None = None) -> str | None:
     """The day (ISO 8601) on which the kept curve was measured; None where none is kept."""
-    known = _kept(path or cache_file()).get(curve_key(runner, batch))
-    return str(known["measured"]) if isinstance(known, dict) else None
-
-
-def _kept(path: Path) -> dict[str, Any]:
-    """The file's curves by key, none where it cannot be read."""
-    with contextlib.suppress(OSError, json.JSONDecodeError):
-        known = json.loads(path.read_text())
-        return known if isinstance(known, dict) else {}
-    return {}
+    entry = kept(curve_key(runner, batch), path)
+    return entry["measured"] if entry and _curve(entry) else None
 
 
 def keep_costs(costs: list[RowCost], key: str, path: Path | None = None) -> None:
-    """Enter a curve into the file on disk, beside those of others."""
-    path = path or cache_file()
-    made = {"measured": time.strftime("%Y-%m-%d"), "costs": [asdict(cost) for cost in costs]}
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps(_kept(path) | {key: made}, indent=1))
-        beside.replace(path)
+    """Keep a curve, beside those of others."""
+    keep(key, {"costs": [asdict(cost) for cost in costs]}, path)
+
+
+def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:
+    """An entry's curve; None where it has none or something in it is not as `keep_costs` writes it."""
+    found = entry.get("costs") if entry else None
+    if not found or not isinstance(found, list) or not all(map(_sound, found)):
+        return None
+    costs = [RowCost(**cost) for cost in found]
+    return costs if len({(cost.context, cost.rows) for cost in costs}) == len(costs) else None
+
+
+def _sound(cost: Any) -> bool:
+    """Whether `cost` holds the fields of a `RowCost`, counts as counts and times as finite numbers."""
+    if not isinstance(cost, dict) or set(cost) != {field.name for field in fields(RowCost)}:
+        return False
+    counts = (cost["context"], cost["rows"])
+    times = (cost["milliseconds"], cost["ratio"], cost["fastest"])
+    counted = all(type(one) is int and 0 <= one < LARGEST for one in counts)
+    timed = all(type(one) in (int, float) and 0 <= one < LARGEST for one in times)
+    return counted and timed and cost["rows"] > 0 and cost["fastest"] > 0

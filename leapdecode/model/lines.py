@@ -5,6 +5,7 @@ Shapes: B sequences in the forward, R rows of the longest of them, N nodes evalu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from leapdecode.core import Commit, Forward, Sequence, TokenTree
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.slots import SlotCache, bucketed
+from leapdecode.model.slots import SlotCache
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
@@ -57,8 +58,8 @@ class Lines(Protocol):
     def leave(self, sequence: Sequence) -> None: ...
     def forward(self, requests: list[Forward]) -> list[Raw]: ...
     def commit(self, requests: list[Commit]) -> None: ...
-    def tree(self, sequence: Sequence) -> TokenTree | None: ...
-    def follow(self, accepted: Commit, tree: TokenTree | None) -> None: ...
+    def clean(self, sequence: Sequence) -> None: ...
+    def follow(self, accepted: Commit) -> None: ...
     def close(self) -> None: ...
 
 
@@ -69,9 +70,18 @@ class SlotLines:
         self.runner, self.capacity = runner, rows
         self.store = runner.cache(rows, slots)
         self.lines: dict[int, Line] = {}
+        self.soiled = False  # values that are not finite were written, and may still stand somewhere
 
     def close(self) -> None:
-        self.runner.release(self.store)
+        if not self.soiled:
+            self.runner.release(self.store)
+
+    def clean(self, sequence: Sequence) -> None:
+        """Empty what stands behind `sequence`'s text; what is not finite there reaches every row that it is hidden from."""
+        line, self.soiled = self.lines[sequence.id], True
+        line.tree, line.evaluated = None, 0
+        with torch.inference_mode():
+            self.store.clean(line.row, len(line.tokens))
 
     def join(self, sequence: Sequence) -> None:
         """Give `sequence` an empty line; a free row must exist."""
@@ -102,7 +112,8 @@ class SlotLines:
     @torch.inference_mode()
     def _reserve(self, slots: int) -> None:
         if slots > self.store.slots:
-            larger = SlotCache(self.runner.layout, self.capacity, bucketed(max(slots, 2 * self.store.slots)))
+            wanted = self.runner.bucketed(max(slots, 2 * self.store.slots))
+            larger = SlotCache(self.runner.layout, self.capacity, wanted)
             larger.copy_from(self.store, self.store.slots)
             self.store = larger
 
@@ -137,25 +148,59 @@ class SlotLines:
 
     @torch.inference_mode()
     def forward(self, requests: list[Forward]) -> list[Raw]:
-        """Evaluate the requests' new nodes in one batch; long missing text goes first, in chunks, alone.
+        """Evaluate the requests' new nodes, in one batch where that is allowed; missing text goes first, alone.
 
-        The batch is in the order of cache rows, whatever the requests' order: rows in use adjoin, so the model sees
+        A batch is in the order of cache rows, whatever the requests' order: rows in use adjoin, so the model sees
         views of the cache instead of copies.
         """
-        requests, asked = sorted(requests, key=self._row), requests
+        answers = dict[int, Raw]()
+        for batch in self._batches(sorted(requests, key=self._row)):
+            for request, raw in zip(batch, self._forward(batch), strict=True):
+                answers[request.sequence.id] = raw
+        return [answers[request.sequence.id] for request in requests]
+
+    def _batches(self, requests: list[Forward]) -> Iterator[list[Forward]]:
+        """All requests at once, or under exact decoding as many as keep to the number of rows that was probed.
+
+        A compiled forward takes one sequence, and its bits are its own.
+        """
+        exact = self.runner.exact
+        if exact is None:
+            yield requests
+            return
+        batch, rows = list[Forward](), 0
+        for request in requests:
+            wider = max(rows, exact.padded(len(request.tree)))
+            if batch and (self.runner.compiled or wider * (len(batch) + 1) > exact.most):
+                yield batch
+                batch, wider = [], exact.padded(len(request.tree))
+            batch.append(request)
+            rows = wider
+        yield batch
+
+    def _kept(self, plan: RowPlan, alone: bool) -> int:
+        """How many rows of missing text may stay for the common forward.
+
+        Under exact decoding none: every prompt is cached by the same forwards, whatever comes behind it.
+        """
+        if self.runner.exact is not None:
+            return 0
+        return max(CHUNK - len(plan.nodes), 0) if alone else LONG_PREFIX
+
+    def _forward(self, requests: list[Forward]) -> list[Raw]:
         plans = [self._plan(request) for request in requests]
         before = [plan.count for plan in plans]
         alone = len(plans) == 1
         extra = [
-            self._prefill(request, plan, max(CHUNK - len(plan.nodes), 0) if alone else LONG_PREFIX)
+            self._prefill(request, plan, self._kept(plan, alone))
             for request, plan in zip(requests, plans, strict=True)
         ]
-        rows = max(plan.count for plan in plans)
+        rows = self.runner.padded(max(plan.count for plan in plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
         none = torch.zeros(len(plans), 0, self.runner.vocabulary, device=self.runner.device)
-        logits, seconds = self.runner.call(plans, self.store) if rows else (none, 0.0)
+        logits, seconds = self.runner.call(plans, self.store, rows) if rows else (none, 0.0)
         offset = min(len(plan.missing) for plan in plans)
-        answers = dict[int, Raw]()
+        answers = list[Raw]()
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
             line, first = self.lines[request.sequence.id], len(plan.missing) - offset
             line.tokens += plan.missing
@@ -165,10 +210,13 @@ class SlotLines:
             text = request.sequence.tokens
             context = text if plan.base == len(text) - 1 else [*line.tokens, request.tree.tokens[0]]
             share = seconds / len(plans)
-            answers[request.sequence.id] = Raw(
-                logits_NV, plan.nodes, context, before[number], plan.count, forwards, share, prefill_seconds
-            )
-        return [answers[request.sequence.id] for request in asked]
+            answers.append(
+                Raw(
+                    logits_NV, plan.nodes, context, before[number], plan.count, forwards, share,
+                    prefill_seconds,
+                )
+            )  # fmt: skip
+        return answers
 
     def _row(self, request: Forward) -> int:
         return self.lines[request.sequence.id].row
@@ -189,21 +237,18 @@ class SlotLines:
             with torch.inference_mode():
                 self.store.move(moves)
 
-    def tree(self, sequence: Sequence) -> TokenTree | None:
-        """What was evaluated last and is not committed yet."""
-        return self.lines[sequence.id].tree
+    def follow(self, accepted: Commit) -> None:
+        """Bring a draft's line to the text after the target accepted a path.
 
-    def follow(self, accepted: Commit, tree: TokenTree | None) -> None:
-        """Bring a draft's line to the text after the target accepted a path of `tree`.
-
-        Nodes of the path that the draft evaluated while it grew that tree stay cached; then the line is cut to its
+        Nodes of the path that the draft evaluated while it grew the tree stay cached; then the line is cut to its
         longest common prefix with the text, so that its next forward can catch up.
         """
         sequence = accepted.sequence
         line = self.lines[sequence.id]
+        tree, path = accepted.guessed or (None, [])
         if tree is not None and line.tree is tree:
             deepest = self._deepest(sequence, len(line.tokens))
-            known = [node for node in accepted.path if node < line.evaluated and tree.depths[node] <= deepest]
+            known = [node for node in path if node < line.evaluated and tree.depths[node] <= deepest]
             self.commit([Commit(accepted.model, sequence, known)])
         line.agreed = common_prefix(line.tokens, sequence.tokens[:-1], line.agreed)
         del line.tokens[line.agreed :]

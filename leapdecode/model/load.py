@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, OptionError, UnsupportedModel
 from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
+from leapdecode.model.exact import row_classes
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
@@ -151,10 +152,14 @@ def resolve(name: str, role: str) -> str:
     return str(embedded.checked(role)) if name == embedded.NAME else name
 
 
-def prepare(model: Any, fallback: str | None = None, compiled: bool = False) -> Runner | PlainRunner:
+def prepare(
+    model: Any, fallback: str | None = None, compiled: bool = False, exact: str | bool = False
+) -> Runner | PlainRunner:
     """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify trees.
 
-    With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that fails.
+    With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that fails. With
+    `exact` it decodes exactly where it can ("auto": where that is cheap); raises `UnsupportedModel` where it must and
+    cannot.
     """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
@@ -173,7 +178,21 @@ def prepare(model: Any, fallback: str | None = None, compiled: bool = False) -> 
         return PlainRunner(model, str(error))
     if compiled:
         _compile(runner)
+    if exact:
+        _make_exact(runner, exact)
     return runner
+
+
+def _make_exact(runner: Runner, exact: str | bool) -> None:
+    """Let the runner decode exactly, if `exact` is True or it is cheap."""
+    classes = row_classes(runner, whole=exact is True)
+    if exact is True and not classes.unit:
+        raise UnsupportedModel(
+            f"{type(runner.model).__name__} cannot be decoded exactly here: {classes.reason}; "
+            "leave exact at 'auto' (--no-exact): texts then equal plain decoding's up to near-ties"
+        )
+    if classes.cheap or (exact is True):
+        runner.exact = classes
 
 
 def _compile(runner: Runner) -> None:

@@ -1,30 +1,72 @@
-"""Plain decoding with the model's own cache and generation protocol, for models that cannot verify trees."""
+"""Plain decoding as transformers' `generate` does it, for models that cannot verify trees.
 
+A probe compares it with forwards that use no cache; where they differ, it is refused as well.
+Shapes: N tokens of a text, V vocabulary.
+"""
+
+import inspect
 import time
 from typing import Any
 
 import torch
+from torch import Tensor
+from transformers import DynamicCache
 
-from leapdecode.core import Commit, Forward, Sequence, TokenTree
+from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.lines import Raw
-from leapdecode.model.traits import context_length, text_config
+from leapdecode.model.traits import context_length, first_line, text_config
+
+TEXT = 24  # tokens of the probe's text
+STEPS = 4  # of them that are decoded one by one
+# The largest root mean square of a difference, against the spread (standard deviation) of logits.
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3}
+HALF_TOLERANCE = 0.2
+# What rounding explains at one size. A model that looks ahead may be no further from forwards
+# without a cache, which half precision cannot show.
+SHARP = {torch.float64: 1e-9, torch.float32: 1e-5}
+HALF_SHARP, NEVER = 1e-3, -1.0
+AHEAD = (
+    "its logits at a token depend on later tokens, so it is not causal; "
+    "where its configuration has is_decoder, load it with is_decoder=True"
+)
+DIFFERENT = "what transformers' generate computes differs from forwards without a cache"
 
 
 class PlainRunner:
-    """Serves `autoregressive` alone: every tree it is asked for is a root."""
+    """Serves `autoregressive` alone: every tree it is asked for is a root.
+
+    Some models keep a text's state in their modules. They serve one text at a time, `owner`.
+    Raises `UnsupportedModel` where plain decoding would be wrong or fails.
+    """
 
     def __init__(self, model: Any, reason: str) -> None:
         self.model, self.reason = model, reason
-        self.max_length, self.note = context_length(text_config(model))
-        self.vocabulary = model.get_input_embeddings().num_embeddings
-        self.device = model.get_input_embeddings().weight.device
+        self.stateful, self.owner = False, -1
+        if "lsh" in (getattr(model.config, "attn_layers", None) or ()):
+            raise UnsupportedModel("its LSH attention hashes tokens at random, so no text comes twice")
+        try:
+            embeddings = model.get_input_embeddings()
+            self.max_length, self.note = context_length(text_config(model))
+            self.vocabulary = embeddings.num_embeddings
+            self.device, self.dtype = embeddings.weight.device, embeddings.weight.dtype
+            probe_plain(self)
+        except UnsupportedModel:
+            raise
+        except Exception as error:  # a model's own code may raise anything; the reason is what matters
+            raise UnsupportedModel(f"plain decoding fails ({first_line(error)})") from error
 
     def open(self, rows: int, slots: int) -> "PlainLines":
         return PlainLines(self)
 
+    def take(self, number: int) -> None:
+        """Give the model to the sequence of that id; a forward without a cache empties its modules' state."""
+        self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), use_cache=False)
+        self.owner = number
+
 
 class PlainLines:
-    """Per sequence the model's own keyword arguments (cache, masks, states), carried from forward to forward."""
+    """Per sequence the model's own keyword arguments (cache, positions, states), carried from forward to forward."""
 
     def __init__(self, runner: PlainRunner) -> None:
         self.runner = runner
@@ -42,11 +84,11 @@ class PlainLines:
     def commit(self, requests: list[Commit]) -> None:
         """Nothing moves: a root is contiguous."""
 
-    def tree(self, sequence: Sequence) -> TokenTree | None:
-        """None is kept."""
-        return None
+    def clean(self, sequence: Sequence) -> None:
+        """Forget what the model was carried to; the next forward takes the whole text again."""
+        self.states[sequence.id] = {}
 
-    def follow(self, accepted: Commit, tree: TokenTree | None) -> None:
+    def follow(self, accepted: Commit) -> None:
         """Nothing runs ahead of the text."""
 
     @torch.inference_mode()
@@ -54,17 +96,127 @@ class PlainLines:
         return [self._one(request) for request in requests]
 
     def _one(self, request: Forward) -> Raw:
-        model, text = self.runner.model, request.sequence.tokens
-        state, first = self.states[request.sequence.id], request.sequence.stats.target_forwards == 0
-        ids = torch.tensor([text], device=self.runner.device)
-        if first:
-            state = {"attention_mask": torch.ones_like(ids), "use_cache": True}
+        runner, text, number = self.runner, request.sequence.tokens, request.sequence.id
+        if runner.stateful and runner.owner != number:
+            runner.take(number)
+            self.clean(request.sequence)
+        model, state = runner.model, self.states[number]
+        first, ids = not state, torch.tensor([text], device=runner.device)
+        state = state or first_arguments(model, ids)
         began = time.perf_counter()
-        fed = ids if first else ids[:, -1:]
         inputs = model.prepare_inputs_for_generation(
-            fed, next_sequence_length=fed.shape[1], is_first_iteration=first, **state
+            ids, next_sequence_length=len(text) if first else 1, is_first_iteration=first, **state
         )
         output = model(**inputs, return_dict=True)
-        self.states[request.sequence.id] = model._update_model_kwargs_for_generation(output, state)
-        rows = len(text) if first else 1
+        self.states[number] = model._update_model_kwargs_for_generation(output, state)
+        rows = inputs["input_ids"].shape[-1]
         return Raw(output.logits[0, -1:], [0], text, rows, rows, 0, time.perf_counter() - began, 0.0)
+
+
+def first_arguments(model: Any, ids: Tensor) -> dict[str, Any]:
+    """What `generate` gives a model besides the `ids` of a text without padding: a cache, positions and no mask."""
+    taken = inspect.signature(model.forward).parameters
+    made: dict[str, Any] = {"use_cache": True}
+    if "position_ids" in taken:
+        made["position_ids"] = model._prepare_position_ids_for_generation(ids, {})
+    if "logits_to_keep" in taken:
+        made["logits_to_keep"] = 1
+    if model._supports_default_dynamic_cache():
+        name = "cache_params" if "mamba" in type(model).__name__.lower() else "past_key_values"
+        made[name] = DynamicCache(config=text_config(model))
+    return made
+
+
+def plain_runner(model: Any, error: Exception, fallback: str | None) -> PlainRunner:
+    """A runner for `fallback` "autoregressive" where trees are refused by `error`.
+
+    Without a fallback `UnsupportedModel` is raised.
+    Its message names the fallback where that works, and says why where it does not.
+    """
+    known = isinstance(error, UnsupportedModel)
+    reason = str(error) if known else f"a forward fails ({first_line(error)})"
+    told = f"{type(model).__name__} cannot verify token trees: {reason}"
+    try:
+        runner = PlainRunner(model, reason)
+    except DamagedModel:
+        raise
+    except UnsupportedModel as also:
+        raise UnsupportedModel(f"{told}; nor can it be decoded plainly: {also}") from also
+    if fallback is None:
+        way_out = "fallback='autoregressive' (--fallback) decodes it plainly"
+        raise UnsupportedModel(f"{told}; {way_out}") from error
+    return runner
+
+
+@torch.inference_mode()
+def probe_plain(runner: PlainRunner) -> None:
+    """Compare plain decoding with forwards without a cache, behind a prompt and behind one token.
+
+    Raises `UnsupportedModel` where they differ, `DamagedModel` where logits are not finite.
+    """
+    length = min(TEXT, runner.max_length)
+    steps = min(STEPS, length - 1)
+    make = torch.Generator().manual_seed(0)
+    ids = torch.randint(runner.vocabulary, (length,), generator=make).tolist()
+    starts = (length - steps, 1)
+    plain = {start: _without_cache(runner, ids, start, steps) for start in starts}
+    if not all(bool(logits_NV.isfinite().all()) for logits_NV in plain.values()):
+        name = type(runner.model).__name__
+        raise DamagedModel(f"{name} gives logits that are not finite; its weights are damaged")
+    ahead = _looks_ahead(runner, ids)
+    limit = SHARP.get(runner.dtype, NEVER) if ahead else TOLERANCE.get(runner.dtype, HALF_TOLERANCE)
+    # second, texts that do not take turns: a model with its state in its modules serves those
+    for runner.stateful, groups in ((False, [starts]), (True, [starts[:1], starts[1:], starts])):
+        parts = [{start: plain[start] for start in group} for group in groups]
+        if all(_worst(runner, ids, part) <= limit for part in parts):
+            return
+    raise UnsupportedModel(AHEAD if ahead else DIFFERENT)
+
+
+def _looks_ahead(runner: PlainRunner, ids: list[int]) -> bool:
+    """Whether logits at most tokens depend on the last one, which forwards of one size tell sharply."""
+    texts = [[*ids[:-1], token] for token in (ids[-1], (ids[-1] + 1) % runner.vocabulary)]
+    fed = [torch.tensor([text], device=runner.device) for text in texts]
+    one_NV, other_NV = (runner.model(input_ids=one, use_cache=False).logits[0, :-1] for one in fed)
+    return _distance(one_NV, other_NV) > SHARP.get(runner.dtype, HALF_SHARP)
+
+
+def _worst(runner: PlainRunner, ids: list[int], plain: dict[int, Tensor]) -> float:
+    """The largest distance from `plain`, logits by length of prompt, of texts that take turns."""
+    starts, steps = tuple(plain), min(map(len, plain.values())) - 1
+    return max(map(_distance, _decode(runner, ids, starts, steps), plain.values()))
+
+
+def _without_cache(runner: PlainRunner, ids: list[int], start: int, steps: int) -> Tensor:
+    """[N, V] logits behind the first `start` tokens, and behind each of `steps` more, of a forward each."""
+    found = []
+    for end in range(start, start + steps + 1):
+        fed = torch.tensor([ids[:end]], device=runner.device)
+        found.append(runner.model(input_ids=fed, use_cache=False).logits[0, -1])
+    return torch.stack(found)
+
+
+def _decode(runner: PlainRunner, ids: list[int], starts: tuple[int, ...], steps: int) -> list[Tensor]:
+    """Per start [N, V] logits behind so many tokens, and behind each of `steps` more; they take turns."""
+    lines, params = runner.open(len(starts), 0), SamplingParams(max_tokens=steps + 1)
+    texts = [Sequence(ids[:start], params) for start in starts]
+    found: list[list[Tensor]] = [[] for _ in texts]
+    for text in texts:
+        lines.join(text)
+    for _ in range(steps + 1):
+        raws = lines.forward([Forward("target", text, TokenTree(text.pending)) for text in texts])
+        for text, logits, raw in zip(texts, found, raws, strict=True):
+            if raw.rows > len(text.tokens):
+                raise UnsupportedModel("transformers' generate feeds it more tokens than a text has")
+            logits.append(raw.logits_NV[0])
+            text.tokens += ids[len(text.tokens) :][:1]
+    return [torch.stack(logits) for logits in found]
+
+
+def _distance(found_NV: Tensor, plain_NV: Tensor) -> float:
+    """Root mean square of the difference in standard deviations: the median of all rows.
+
+    A mixture of experts may route a token otherwise; a wrong cache is wrong from the second step on.
+    """
+    gaps_NV, spread_N = found_NV.double() - plain_NV.double(), plain_NV.double().std(-1)
+    return float((gaps_NV.square().mean(-1).sqrt() / spread_N.clamp_min(1e-30)).median())

@@ -3,10 +3,12 @@
 Shapes: B sequences in the forward, R rows of the longest of them, V vocabulary.
 """
 
+from __future__ import annotations
+
 import inspect
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,8 +17,11 @@ from leapdecode.errors import UnsupportedModel
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.lines import SlotLines
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.slots import Layout, SlotCache, bucketed
+from leapdecode.model.slots import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.traits import context_length, mask_form, refuse_by_flag, text_config
+
+if TYPE_CHECKING:
+    from leapdecode.model.exact import RowClasses
 
 SPARE_BYTES = 256 << 20
 
@@ -37,8 +42,17 @@ class Runner:
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.compiled: CompiledForward | None = None
+        self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a collected stream gives its cache back, perhaps while this is held
+
+    def bucketed(self, slots: int) -> int:
+        """`slots` rounded up to what attention may see at a time."""
+        return bucketed(slots, EXACT_BUCKET if self.exact else BUCKET)
+
+    def padded(self, rows: int) -> int:
+        """`rows` per sequence, rounded up to what exact decoding asks for."""
+        return self.exact.padded(rows) if self.exact else rows
 
     def open(self, rows: int, slots: int) -> SlotLines:
         """Lines for up to `rows` sequences; `slots` is how many each is expected to need."""
@@ -47,7 +61,7 @@ class Runner:
     @torch.inference_mode()  # all caches alike: graphs are made for the kind of tensor, too
     def cache(self, rows: int, slots: int) -> SlotCache:
         """A spare cache that is large enough, without being wastefully large, or a new one."""
-        slots = bucketed(slots)
+        slots = self.bucketed(slots)
         with self.lock:
             for number, cache in enumerate(self.spare):
                 if cache.rows == rows and slots <= cache.slots <= 4 * slots:
@@ -60,21 +74,27 @@ class Runner:
         with self.lock:
             self.spare = [cache] if size <= SPARE_BYTES else []
 
-    def call(self, plans: list[RowPlan], cache: SlotCache) -> tuple[Tensor, float]:
-        """One forward over all `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds."""
+    def call(
+        self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
+    ) -> tuple[Tensor, float]:
+        """One forward over all `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds.
+
+        Every sequence gets as many rows as the longest plan, or `rows` if that is more. What is padded repeats the
+        plan's first token behind its own slots, where nobody looks. `more` further blocks of slots are visible.
+        """
         counts = [plan.count for plan in plans]
-        rows = max(counts)
+        rows = max(*counts, rows)
         ids, positions, slots, ends = [], [], [], []
         for plan, count in zip(plans, counts, strict=True):
             pad = rows - count
             ends.append(plan.end + pad)
-            ids.append(plan.row_tokens() + [0] * pad)
-            positions.append(plan.row_positions() + [0] * pad)
+            tokens = plan.row_tokens()
+            ids.append(tokens + (tokens or [0])[:1] * pad)
+            positions.append(plan.row_positions() + [plan.start] * pad)
             slots.append([*plan.row_slots(), *range(plan.end, ends[-1])])
         packed = torch.tensor([ids, positions, slots]).to(self.device, non_blocking=True)
-        seen = min(bucketed(max(ends)), cache.slots)
-        cache.aim([plan.row for plan in plans], packed[2], seen)
-        cache.length = max(plan.start for plan in plans)
+        seen = min(self.bucketed(max(ends)) + more * EXACT_BUCKET, cache.slots)
+        cache.aim([plan.row for plan in plans], packed[2], seen, max(plan.start for plan in plans))
         mask = self.form.build(plans, packed[1], seen, self.dtype, cache.root)
         kept = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()

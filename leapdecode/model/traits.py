@@ -1,15 +1,27 @@
 """What a model's configuration says about its attention, its context and what cannot work."""
 
+import contextlib
 import inspect
+import threading
+from collections.abc import Iterator
 from typing import Any
 
+import torch
 from transformers import PretrainedConfig
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.masks import MaskForm
 
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
+SHORT = 8  # tokens of the forwards that tell whether a window is read
+NARROW, WIDE = 2, 64  # windows of which one hides some of those tokens, the other none
+WINDOWS = threading.Lock()  # held while windows are changed, so that no other loading thread reads them then
 WINDOWED_TYPES = {"full_attention": False, "sliding_attention": True}
+
+
+def first_line(error: Exception) -> str:
+    """What a model's own code raised, as a part of a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:160]
 
 
 def text_config(model: Any) -> PretrainedConfig:
@@ -17,7 +29,7 @@ def text_config(model: Any) -> PretrainedConfig:
 
 
 def mask_form(config: PretrainedConfig) -> MaskForm:
-    """The masks this model expects; raises `UnsupportedModel` for layer types that no mask can serve."""
+    """The masks that a configuration states; raises `UnsupportedModel` for layer types that no mask can serve."""
     window = getattr(config, "sliding_window", None) or 0
     kinds = getattr(config, "layer_types", None)
     if not kinds:
@@ -28,6 +40,58 @@ def mask_form(config: PretrainedConfig) -> MaskForm:
             f"its layers of type {', '.join(unknown)} keep a state that cannot be rolled back to a tree"
         )
     return MaskForm(tuple((kind, window if WINDOWED_TYPES[kind] else 0) for kind in sorted(set(kinds))))
+
+
+def masks_of(model: Any) -> MaskForm:
+    """The masks this model expects: those its configuration states, without a window that its code does not read.
+
+    Raises `UnsupportedModel` for layer types that no mask can serve.
+    """
+    with WINDOWS:
+        form = mask_form(text_config(model))
+        stated = any(window for _, window in form.windows)
+        return form if not stated or window_matters(model) else MaskForm((("all", 0),))
+
+
+@torch.inference_mode()
+def window_matters(model: Any) -> bool:
+    """Whether the model's code reads its attention window: any configuration may state one.
+
+    Two short forwards differ in the window alone, which is put back afterwards. Code that fails then has read it.
+    """
+    embeddings = model.get_input_embeddings()
+    ids = torch.arange(SHORT, device=embeddings.weight.device)[None] % embeddings.num_embeddings
+    found = []
+    try:
+        for size in (NARROW, WIDE):
+            with _windows_of(model, size):
+                found.append(model(input_ids=ids, use_cache=False).logits)
+    except Exception:  # a model's own code may raise anything
+        return True
+    return not torch.equal(*found)
+
+
+@contextlib.contextmanager
+def _windows_of(model: Any, size: int) -> Iterator[None]:
+    """Give every window that configurations and modules hold the value `size`.
+
+    Many modules copy it when they are built, some of them one larger or smaller.
+    """
+    modules = list(model.modules())
+    configs = [text_config(model), *(getattr(module, "config", None) for module in modules)]
+    held = [
+        (owner, name, value)
+        for owner in {id(one): one for one in (*configs, *modules)}.values()
+        for name, value in getattr(owner, "__dict__", {}).items()
+        if "window" in name and type(value) is int
+    ]
+    try:
+        for owner, name, _ in held:
+            setattr(owner, name, size)
+        yield
+    finally:
+        for owner, name, value in held:
+            setattr(owner, name, value)
 
 
 def _rope_blocks(config: PretrainedConfig) -> list[dict[str, Any]]:
@@ -42,7 +106,8 @@ def context_length(config: PretrainedConfig) -> tuple[int, str | None]:
     Rotary embeddings that depend on the largest position in the batch would let a neighbour change a text; below
     the length where they switch they are ordinary, so the context ends there.
     """
-    limit = getattr(config, "max_position_embeddings", None) or 1 << 30
+    stated_limit = getattr(config, "max_position_embeddings", None) or 0
+    limit = stated_limit if stated_limit > 0 else 1 << 30
     kinds = {str(block.get("rope_type")) for block in _rope_blocks(config)} & set(LENGTH_DEPENDENT_ROPE)
     if not kinds:
         return int(limit), None

@@ -1,15 +1,19 @@
 """The n-gram pool: for a key token, the most recent continuations."""
 
 import json
+import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from leapdecode.errors import PoolError
+from leapdecode.errors import OptionError, PoolError
 
 FORMAT = 2
 PER_KEY, MOST_TOKENS = 50, 1 << 20
 BEFORE = 6  # tokens before an n-gram that are remembered
+REASON = 200  # characters of what is said about a file that cannot be read
 Origin = tuple[int, tuple[int, ...]]  # grade, the tokens before the key
 
 
@@ -28,8 +32,12 @@ class NgramPool:
     """
 
     def __init__(self, per_key: int = PER_KEY, most_tokens: int | None = MOST_TOKENS) -> None:
+        _check_bound("per_key", per_key)
+        if most_tokens is not None:
+            _check_bound("most_tokens", most_tokens)
         self.per_key, self.most_tokens = per_key, most_tokens
         self.tokenizer: str | None = None
+        self.vocabulary: int | None = None  # of the model that the ids were last compared with
         self.entries: dict[int, OrderedDict[tuple[int, ...], Origin]] = {}
         self.uses: OrderedDict[tuple[int, tuple[int, ...]], None] = OrderedDict()  # kept where the tokens are bounded
         self.tokens = 0
@@ -93,19 +101,56 @@ class NgramPool:
         matched.sort(key=lambda item: -item[0])
         return ((value, 1 + count if count else grade) for count, value, grade in matched)
 
-    def bind(self, tokenizer: str) -> None:
-        """Tie the pool to a tokenizer's fingerprint; raises `PoolError` where it is another's already."""
+    def bind(self, tokenizer: str, vocabulary: int | None = None) -> None:
+        """Tie the pool to a tokenizer's fingerprint, and compare its ids with a model's vocabulary.
+
+        Raises `PoolError` where it is another tokenizer's already, or holds an id that the model lacks.
+        """
         if self.tokenizer not in (None, tokenizer):
             raise PoolError("the pool belongs to another tokenizer, so its ids mean other words; use one pool for each")
+        if vocabulary not in (None, self.vocabulary):  # ids that came since are that model's own
+            self._check_ids(vocabulary)
+            self.vocabulary = vocabulary
         self.tokenizer = tokenizer
 
+    def _check_ids(self, vocabulary: int) -> None:
+        highest = max((token for key, value in self._ngrams() for token in (key, *value)), default=0)
+        if highest >= vocabulary:
+            raise PoolError(
+                f"the pool holds token {highest}, but the model's ids go from 0 to {vocabulary - 1}; "
+                "use the pool with the model that it was made with, or start a new one"
+            )
+
+    def _ngrams(self) -> list[tuple[int, tuple[int, ...]]]:
+        """All n-grams as they stand now, the least recently used first where that is kept."""
+        if self.uses:
+            return list(self.uses)
+        entries = list(self.entries.items())
+        return [(key, value) for key, values in entries for value in list(values)]
+
+    def _document(self) -> dict[str, Any]:
+        """What `save` writes; an n-gram that another thread forgets meanwhile is left out."""
+        ngrams = []
+        for key, value in self._ngrams():
+            origin = self.entries.get(key, OrderedDict()).get(value)
+            if origin is not None:
+                ngrams.append([*origin, key, *value])
+        return {"format": FORMAT, "tokenizer": self.tokenizer, "ngrams": ngrams}
+
     def save(self, path: str | Path) -> None:
-        """Write all n-grams as JSON, the least recently used first."""
-        order = self.uses or ((key, value) for key, values in self.entries.items() for value in values)
-        ngrams = [[*self.entries[key][value], key, *value] for key, value in order]
-        beside = Path(path).with_name(f".{Path(path).name}.part")
-        beside.write_text(json.dumps({"format": FORMAT, "tokenizer": self.tokenizer, "ngrams": ngrams}) + "\n")
-        beside.replace(path)
+        """Write all n-grams as JSON, the least recently used first.
+
+        However many write a file at a time, it is always one whole pool, in the end the last one's.
+        """
+        if not isinstance(path, str | PathLike) or not Path(path).name:
+            raise PoolError(f"path={path!r} names no file; give the file that the pool goes to")
+        beside = Path(path).with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            with beside.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(self._document()) + "\n")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path, per_key: int = PER_KEY, most_tokens: int | None = MOST_TOKENS) -> "NgramPool":
@@ -116,13 +161,21 @@ class NgramPool:
             pool.tokenizer, ngrams = content["tokenizer"], content["ngrams"]
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']!r}, not {FORMAT}")
+            if not isinstance(pool.tokenizer, str | None):
+                raise ValueError("tokenizer is a fingerprint, or null")
             for grade, before, key, *value in ngrams:
                 if not value or not all(type(n) is int and n >= 0 for n in (grade, *before, key, *value)):
                     raise ValueError("an n-gram is a grade, the ids before it, and at least two token ids")
                 pool.add(key, tuple(value), grade, tuple(before))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise PoolError(f"{path} is no readable pool of n-grams ({error})") from error
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:REASON]
+            raise PoolError(f"{path} is no readable pool of n-grams ({reason})") from error
         return pool
+
+
+def _check_bound(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise OptionError(f"{name}={value!r} must be a whole number of at least 0")
 
 
 def matching(one: tuple[int, ...], other: list[int]) -> int:

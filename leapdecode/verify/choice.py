@@ -12,6 +12,8 @@ from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.verify.noise import HIGHEST, LOWEST, counter_key, gumbel
 from leapdecode.verify.processors import Pipeline
 
+NOT_FINITE = -2  # the choice at a node whose logits are not finite
+
 
 class Chooser:
     """Chooses for one sequence on one model; keeps token counts for the penalties, nothing that changes a text."""
@@ -37,14 +39,21 @@ class Chooser:
     def __call__(
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
-        """[N, top] token ids, best first, for `nodes` of `tree`, whose root is the last token of `context`."""
+        """[N, top] token ids, best first, for `nodes` of `tree`, whose root is the last token of `context`.
+
+        A node whose logits are not finite, or whose tokens are all forbidden, has `NOT_FINITE` instead.
+        """
         scores, columns = logits_NV, None
         if self.pipeline.changes:
             scores = self.pipeline(logits_NV, context, tree, nodes)
-        if not self.params.greedy:
-            scores, columns = self._perturbed(scores, len(context), tree, nodes, cut=top == 1)
+        if self.params.greedy:
+            best = scores.argmax(-1, keepdim=True) if top == 1 else scores.topk(top, -1).indices
+            return marked(best, logits_NV.gather(-1, best) + scores.gather(-1, best))
+        highest = scores.amax(-1, keepdim=True)
+        scores = scores.masked_fill(~highest.isfinite(), 0.0)
+        scores, columns = self._perturbed(scores, len(context), tree, nodes, cut=top == 1)
         best = scores.argmax(-1, keepdim=True) if top == 1 else scores.topk(top, -1).indices
-        return best if columns is None else columns[best]
+        return marked(best if columns is None else columns[best], highest)
 
     def _perturbed(
         self, scores_NV: Tensor, length: int, tree: TokenTree, nodes: list[int], cut: bool = False
@@ -71,3 +80,8 @@ class Chooser:
         noise_DK = gumbel(torch.tensor(keys, device=columns_K.device), columns_K)
         place = {depth: number for number, depth in enumerate(distinct)}
         return noise_DK[torch.tensor([place[depth] for depth in depths], device=columns_K.device)]
+
+
+def marked(tokens: Tensor, evidence: Tensor) -> Tensor:
+    """`tokens` [N, top], with `NOT_FINITE` in rows whose `evidence` [N, 1 or top] is not finite at its first."""
+    return tokens.masked_fill(~evidence[:, :1].isfinite(), NOT_FINITE)

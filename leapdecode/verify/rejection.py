@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.core import SamplingParams, TokenTree
-from leapdecode.verify.choice import Chooser
+from leapdecode.verify.choice import NOT_FINITE, Chooser, marked
 
 Coin = Callable[[float], bool]  # heads with this probability
 Draw = Callable[[Tensor], int]  # an index, with probabilities proportional to these weights [V]
@@ -98,6 +98,9 @@ class RejectionChooser(Chooser):
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
         scores_NV = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        highest = scores_NV.amax(-1, keepdim=True)
+        if not bool(highest.isfinite().all()):
+            return marked(scores_NV.argmax(-1, keepdim=True), highest)
         best = scores_NV.argmax(-1)
         chosen = choose(tree, nodes, Rows(scores_NV), lambda chance: self.random.random() < chance, self._draw)
         for number, node in enumerate(nodes):
@@ -123,6 +126,7 @@ class DraftSampler(Chooser):
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
         self.drawn_from = self.distribution(logits_NV, context, tree, nodes)
+        sound = self.drawn_from.isfinite().all(-1, keepdim=True)
         drawn = []
         for _ in range(top if self.replaced else 1):
             self.calls += 1
@@ -130,4 +134,4 @@ class DraftSampler(Chooser):
             columns = torch.arange(logits_NV.shape[-1], device=logits_NV.device)
             scores = self.drawn_from.log() + self.noise(tree, nodes, len(context), columns)
             drawn.append(scores.topk(1 if self.replaced else top, -1).indices)
-        return torch.cat(drawn, -1)
+        return torch.cat(drawn, -1).masked_fill(~sound, NOT_FINITE)

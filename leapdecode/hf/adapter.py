@@ -1,0 +1,204 @@
+"""The callable that `generate(custom_generate=...)` runs instead of its own loop."""
+
+import contextlib
+import copy
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers.generation.stopping_criteria import StopStringCriteria
+from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+from leapdecode.core import Stats
+from leapdecode.errors import OptionError
+from leapdecode.executors import Batched
+from leapdecode.hf.cache import Keeping
+from leapdecode.hf.checks import check_config, check_inputs, check_unseen, padding_of
+from leapdecode.hf.kept import Runners
+from leapdecode.hf.rows import Row
+from leapdecode.llm.checks import fingerprint
+from leapdecode.methods.base import Method
+from leapdecode.methods.registry import fresh, make
+from leapdecode.model.plain import PlainRunner
+from leapdecode.model.runner import Runner
+from leapdecode.pools.ngrams import NgramPool
+from leapdecode.verify.processors import refuse_stateful
+
+
+def decoding(
+    method: str = "lookahead",
+    *,
+    draft: Any = None,
+    streamer: Any = None,
+    fallback: str | None = None,
+    **options: Any,
+) -> "Decoding":
+    """A `custom_generate` callable that decodes with `method` and its `options`.
+
+    Greedy text equals transformers' own. Sampled text has its law, not its draws, and is fixed by
+    `torch.manual_seed`. GenerationConfig, stopping criteria (asked after every token),
+    `return_dict_in_generate` and left-padded batches work as in transformers. Beams, `output_*`
+    flags, prefilled caches and inputs other than text are refused by name.
+
+    A logits processor sees its context in its own row of the batch, and copies in the others. An
+    error that it raises at a guess counts only where the text takes that guess.
+
+    Keys and values are always cached, whatever `use_cache` says. `return_dict_in_generate` gives
+    them as `past_key_values`, and an empty cache that was passed in is filled where transformers
+    marks it as passed in. Rows that end at different lengths, and `fallback`, give None instead.
+
+    `stats` holds one `Stats` per row of the last call.
+    """
+    if fallback not in (None, "autoregressive"):
+        raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
+    return Decoding(make(method, options), draft, streamer, fallback)
+
+
+class Decoding:
+    """A configured decoding method in the form that `generate(custom_generate=...)` calls."""
+
+    def __init__(self, method: Method, draft: Any, streamer: Any, fallback: str | None) -> None:
+        if method.needs_draft and draft is None:
+            way_out = f"pass decoding({method.name!r}, draft=model)"
+            raise OptionError(f"method {method.name!r} needs a draft model; {way_out}")
+        self.method, self.draft, self.streamer, self.fallback = method, draft, streamer, fallback
+        if getattr(method, "history", False):
+            method.pool = NgramPool()
+        self.stats: list[Stats] = []
+        self.runners = Runners()
+
+    def generate(
+        self,
+        model: Any,
+        inputs: Tensor | None = None,
+        *,
+        streamer: Any = None,
+        tokenizer: Any = None,
+        stop_strings: str | list[str] | None = None,
+        stopping_criteria: StoppingCriteriaList | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """`model.generate` with this decoding, and with the streamer and the stop strings.
+
+        Raises `OptionError` for what `model.generate` would drop without a word.
+        """
+        check_unseen(arguments)
+        criteria = StoppingCriteriaList(stopping_criteria or [])
+        config = arguments.get("generation_config")
+        if config is not None and config.stop_strings:
+            stop_strings = stop_strings or config.stop_strings
+            arguments["generation_config"] = copy.deepcopy(config)
+            arguments["generation_config"].stop_strings = None
+        if stop_strings:
+            if tokenizer is None:
+                raise OptionError("stop_strings need the tokenizer; pass tokenizer=...")
+            criteria.append(StopStringCriteria(tokenizer, stop_strings))
+        bound = copy.copy(self)
+        bound.streamer = streamer or self.streamer
+        try:
+            arguments |= {"stopping_criteria": criteria, "custom_generate": bound}
+            return model.generate(inputs, **arguments)
+        finally:
+            self.stats = bound.stats
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        logits_processor: LogitsProcessorList | None = None,
+        stopping_criteria: StoppingCriteriaList | None = None,
+        generation_config: GenerationConfig | None = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """Called by `generate`; returns [batch, length] ids, or a `GenerateDecoderOnlyOutput`."""
+        config = generation_config or GenerationConfig()
+        processors = logits_processor or LogitsProcessorList()
+        criteria = stopping_criteria or StoppingCriteriaList()
+        check_config(config, model, self.streamer, len(input_ids))
+        for processor in processors:
+            refuse_stateful(processor)
+        with contextlib.ExitStack() as using:
+            models = self._models(model, using)
+            check_inputs(input_ids, model_kwargs)
+            return self._decode(models, input_ids, processors, criteria, config, model_kwargs)
+
+    def _models(self, model: Any, using: contextlib.ExitStack) -> dict[str, Any]:
+        models = {"target": using.enter_context(self.runners.of(model, self.fallback))}
+        if self.draft is not None and self.method.needs_draft:
+            # a draft that cannot be rolled back is no draft
+            models["draft"] = using.enter_context(self.runners.of(self.draft, None))
+        if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
+            told = f"draft and target have other vocabularies ({sizes})"
+            raise OptionError(f"{told}; choose a draft with the target's")
+        if self.method.pool is not None:
+            self.method.pool.bind(fingerprint(None, models["target"].vocabulary))
+        return models
+
+    def _decode(
+        self, models: dict[str, Any], input_ids: Tensor, processors: LogitsProcessorList,
+        criteria: StoppingCriteriaList, config: GenerationConfig, model_kwargs: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        target, mask = models["target"], model_kwargs.get("attention_mask")
+        seed = int(torch.randint(1 << 62, (1,))) if config.do_sample else 0
+        rows = [
+            Row(input_ids, row, padding_of(mask, row), processors, criteria, target.max_length)
+            for row in range(len(input_ids))
+        ]
+        for row in rows:
+            row.begin(config, seed)
+        cache = model_kwargs.get("past_key_values")
+        marked = getattr(cache, "_is_user_defined", False)
+        wanted = cache is not None and (config.return_dict_in_generate or marked)
+        kept = Keeping(target) if wanted and isinstance(target, Runner) else None
+        self._run(models | ({"target": kept} if kept else {}), rows, input_ids)
+        self.stats = [row.sequence.stats for row in rows]
+        _settle(rows, target)
+        filled = kept is not None and kept.fill(cache, rows)
+        return _output(rows, input_ids, config, cache if filled else None)
+
+    def _run(self, models: dict[str, Any], rows: list[Row], input_ids: Tensor) -> None:
+        plain = isinstance(models["target"], PlainRunner)
+        method = make("autoregressive", {}) if plain else self.method
+        if self.streamer is not None:
+            self.streamer.put(input_ids.cpu())
+        jobs = [(fresh(method), row.sequence) for row in rows]
+        slots = max(row.sequence.limit for row in rows) + 256
+        try:
+            for _, step in Batched(models, len(rows)).run(jobs, min(slots, 4096)):
+                if self.streamer is not None:
+                    for token in step.tokens:
+                        self.streamer.put(torch.tensor([token]))
+        finally:  # an error, too, ends what a reader waits for
+            if self.streamer is not None:
+                self.streamer.end()
+
+
+def _settle(rows: list[Row], target: Runner | PlainRunner) -> None:
+    """Raise the error that ended a text; warn, once a call, of texts that the context ended."""
+    for row in rows:
+        if row.sequence.error is not None:
+            raise row.sequence.error
+    cut = [row for row in rows if row.cut]
+    if cut:
+        warnings.warn(
+            f"{len(cut)} of {len(rows)} texts ended at the model's context of "
+            f"{target.max_length} tokens, before max_length={cut[0].allowed}"
+            f"{f' ({target.note})' if target.note else ''}; shorten the prompt or ask for fewer "
+            "tokens, or drop custom_generate: transformers' own loop goes on beyond the context",
+            stacklevel=4,
+        )
+
+
+def _output(rows: list[Row], input_ids: Tensor, config: GenerationConfig, cache: Any) -> Any:
+    pad = config.pad_token_id
+    if pad is None:
+        ends = config.eos_token_id
+        pad = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
+    longest = max(len(row.sequence.generated) for row in rows)
+    new = [row.sequence.generated + [pad] * (longest - len(row.sequence.generated)) for row in rows]
+    sequences = torch.cat([input_ids, torch.tensor(new, device=input_ids.device)], 1)
+    if not config.return_dict_in_generate:
+        return sequences
+    return GenerateDecoderOnlyOutput(sequences=sequences, past_key_values=cache)

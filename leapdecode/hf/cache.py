@@ -1,0 +1,58 @@
+"""The keys and values of finished texts, given back as a cache of transformers.
+
+Shapes: H key/value heads, S slots, D head size.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from leapdecode.core import Sequence
+from leapdecode.hf.rows import Row
+from leapdecode.model.lines import SlotLines
+from leapdecode.model.runner import Runner
+
+Layers = list[tuple[Tensor, Tensor]]  # per layer keys and values, [H, S, D] each
+
+
+class KeptLines(SlotLines):
+    """Lines that leave a copy of their keys and values behind."""
+
+    def __init__(self, runner: Runner, rows: int, slots: int, kept: dict[int, Layers]) -> None:
+        super().__init__(runner, rows, slots)
+        self.kept = kept
+
+    def leave(self, sequence: Sequence) -> None:
+        """Copy what is cached of the text, all but its last token, and drop the line."""
+        row, end = self.lines[sequence.id].row, len(sequence.tokens) - 1
+        pairs = [(layer.keys[row], layer.values[row]) for layer in self.store.layers]
+        self.kept[sequence.id] = [(k[:, :end].clone(), v[:, :end].clone()) for k, v in pairs]
+        super().leave(sequence)
+
+
+class Keeping:
+    """A runner whose lines keep what they held."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner, self.vocabulary = runner, runner.vocabulary
+        self.kept: dict[int, Layers] = {}
+
+    def open(self, rows: int, slots: int) -> KeptLines:
+        return KeptLines(self.runner, rows, slots, self.kept)
+
+    def fill(self, cache: Any, rows: list[Row]) -> bool:
+        """Put the rows' keys and values into `cache`; left padding, which the mask hides, is zero.
+
+        False where rows end at different lengths: transformers' cache would then hold padding
+        behind the shorter texts, which was never evaluated here.
+        """
+        if len({row.padding + len(row.sequence.tokens) for row in rows}) > 1:
+            return False
+        texts = [(row.padding, self.kept.pop(row.sequence.id)) for row in rows]
+        for number in range(len(self.runner.layout.keys)):
+            keys = [pad(layers[number][0], (0, 0, gap, 0)) for gap, layers in texts]
+            values = [pad(layers[number][1], (0, 0, gap, 0)) for gap, layers in texts]
+            cache.update(torch.stack(keys), torch.stack(values), number)
+        return True

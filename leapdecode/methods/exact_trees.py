@@ -1,0 +1,120 @@
+"""Trees under exact decoding: accepted at once is only what was computed as plain decoding computes it.
+
+Attention sums over keys in the order of their slots. The nodes of a tree's first chain stand in the slots that they
+keep, so their logits are plain decoding's, bit for bit. The nodes of other branches stand elsewhere: their sums have
+another order, and their logits may differ in the last bit.
+
+So the walk's choices are final along the first chain alone. What it accepts behind that is *carried*: the next tree
+begins with it, as its first chain, and the method guesses behind it. There every carried token is compared with the
+exact choice before it, and its keys and values are computed in the slots that they keep. A carried token costs a row
+of the next forward, and no forward; one that is refused, which takes a near-tie, costs what was guessed behind it.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from leapdecode.core import Sequence, TokenTree
+from leapdecode.verify.walk import Verdict
+
+
+@dataclass(slots=True)
+class Carried:
+    """Tokens that were accepted but not exactly, with their sources."""
+
+    tokens: list[int] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, sequence: Sequence, verdict: Verdict, final: int) -> "Carried":
+        """What `verdict` accepted behind its `final` tokens, as far as the text may go."""
+        if sequence.finish_reason is not None:
+            return cls()
+        tokens = verdict.tokens[final : final + sequence.remaining]
+        ends = [place for place, token in enumerate(tokens) if token in sequence.end_tokens]
+        tokens = tokens[: ends[0] + 1] if ends else tokens
+        return cls(tokens, verdict.sources[final : final + len(tokens)])
+
+    def ends(self, sequence: Sequence) -> bool:
+        """Whether the text ends with these tokens (which it seems to hold), so that nothing is to be guessed."""
+        return bool(self.tokens) and (sequence.remaining <= 0 or self.tokens[-1] in sequence.end_tokens)
+
+    @contextlib.contextmanager
+    def behind(self, sequence: Sequence) -> Iterator[None]:
+        """Let the text seem to hold these tokens."""
+        length = len(sequence.tokens)
+        sequence.tokens += self.tokens
+        try:
+            yield
+        finally:
+            del sequence.tokens[length:]
+
+
+@dataclass(slots=True)
+class Arranged:
+    """The tree that the target evaluates, made of what is carried and of the method's own tree.
+
+    Attributes:
+        tree: its first chain starts with what is carried.
+        carried: how many nodes that is.
+        places: per node of the method's tree its node in `tree`, -1 where it is left out; None: as it is.
+        exact: whether only the first chain's choices are final.
+    """
+
+    tree: TokenTree
+    carried: int = 0
+    places: list[int] | None = None
+    exact: bool = False
+
+    def final(self, verdict: Verdict) -> int:
+        """How many of the accepted tokens are final: each is the choice at a node of the path."""
+        path = verdict.path
+        if not self.exact:
+            return len(path)
+        return next((place for place, node in enumerate(path) if node != place), len(path))
+
+    def own(self, verdict: Verdict) -> Verdict | None:
+        """What was accepted of the method's own tree, in its numbers; None where the walk ended before its root."""
+        if self.places is None:
+            return verdict
+        if len(verdict.path) <= self.carried:
+            return None
+        node_of = {place: node for node, place in enumerate(self.places)}
+        path = [node_of[place] for place in verdict.path[self.carried :]]
+        choices = [verdict.choices[place] if place >= 0 else -1 for place in self.places]
+        return Verdict(path, verdict.tokens[self.carried :], verdict.sources[self.carried :], choices)
+
+
+def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
+    """What the target evaluates for the method's `tree` behind what is `carried`.
+
+    Under the rejection verifier there is no text to keep to, so the tree stays as it is.
+    """
+    if not sequence.exact_rows or sequence.drawn:
+        return Arranged(tree)
+    chain = not tree.skipped and tree.parents == list(range(-1, len(tree) - 1))
+    if chain and not carried.tokens and len(tree) <= sequence.exact_rows:
+        return Arranged(tree, exact=True)
+    made, last = TokenTree(sequence.pending), 0
+    for token, source in zip(carried.tokens, carried.sources, strict=True):
+        last = made.add(last, token, source)
+    return Arranged(made, len(carried.tokens), _graft(tree, made, last, sequence.exact_rows), True)
+
+
+def _graft(tree: TokenTree, made: TokenTree, root: int, most: int) -> list[int]:
+    """Add `tree` to `made`, its root being `root` there, depth first, so that first children make the first chain.
+
+    Returns every node's place, -1 for what was skipped and what would be beyond `most` nodes.
+    """
+    places, below = [-1] * len(tree), list[list[int]]([] for _ in range(len(tree)))
+    for node in range(1, len(tree)):
+        below[tree.parents[node]].append(node)
+    places[0], waiting = root, below[0][::-1]
+    while waiting and len(made) < most:
+        node = waiting.pop()
+        if node in tree.skipped:
+            continue
+        parent = places[tree.parents[node]]
+        places[node] = made.add(parent, tree.tokens[node], tree.sources[node], tree.grades[node])
+        waiting += below[node][::-1]
+    return places

@@ -1,0 +1,63 @@
+"""What floating point alone does to a model's logits: its own plain forwards, at different numbers of rows.
+
+No tree, mask or cache of ours is in them, so what is judged by them is not judged by itself.
+
+Shapes: N tokens kept, V vocabulary.
+"""
+
+import inspect
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# The most that rounding can do, against the spread (standard deviation) of a row's logits.
+CAPS = {torch.float64: 1e-7, torch.float32: 1e-3}
+HALF_CAP = 0.5
+
+
+def cap(dtype: torch.dtype) -> float:
+    """The largest difference that rounding may explain, in units of the logits' standard deviation."""
+    return CAPS.get(dtype, HALF_CAP)
+
+
+@torch.inference_mode()
+def in_one_block(model: Any, ids: list[int], keep: int, copies: int = 1) -> Tensor:
+    """[keep, V] logits of the last `keep` of `ids`, of one forward without a cache over `copies` of them."""
+    limit = {"logits_to_keep": keep} if _keeps(model) else {}
+    output = model(input_ids=_batch(model, ids, copies), use_cache=False, **limit)
+    return output.logits[0, -keep:]
+
+
+@torch.inference_mode()
+def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
+    """[keep, V] logits of the last `keep` of `ids`, through the model's own cache, in pieces of 1, 2, 3, ... rows."""
+    found, cache, start = [], None, 0
+    for size in _sizes(len(ids), keep):
+        piece = _batch(model, ids[start : start + size], 1)
+        places = torch.arange(start, start + size, device=piece.device)[None]
+        output = model(input_ids=piece, position_ids=places, past_key_values=cache, use_cache=True)
+        cache, start = output.past_key_values, start + size
+        found.append(output.logits[0, -min(size, keep) :])
+    return torch.cat(found)[-keep:]
+
+
+def _sizes(length: int, keep: int) -> Iterator[int]:
+    """What comes before the kept tokens in one piece, then pieces of growing size."""
+    if length > keep:
+        yield length - keep
+    for size in itertools.count(1):
+        if keep <= 0:
+            return
+        yield min(size, keep)
+        keep -= size
+
+
+def _keeps(model: Any) -> bool:
+    return "logits_to_keep" in inspect.signature(model.forward).parameters
+
+
+def _batch(model: Any, ids: list[int], copies: int) -> Tensor:
+    return torch.tensor([ids] * copies, device=model.get_input_embeddings().weight.device)

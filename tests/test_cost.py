@@ -1,0 +1,203 @@
+"""Measured facts: what is kept, where, and what a damaged or missing file costs."""
+
+import json
+import os
+import threading
+from dataclasses import asdict
+
+import pytest
+from tiny import CONFIGS, new_model, runner
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.model import cost, facts
+from leapdecode.model.cost import RowCost, curve_key, keep, keep_costs, kept, measured_on, row_costs
+
+CURVE = [RowCost(64, rows, 1.0 + rows, 1.0, 1.0 + rows) for rows in (1, 2, 128)]
+POINTS = [asdict(one) for one in CURVE]
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch):
+    """A process that has measured nothing yet."""
+    monkeypatch.setattr(facts, "FACTS", facts.Facts())
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often a curve is measured."""
+    calls, measure = [], cost.measure_row_costs
+
+    def counting(*arguments, **options):
+        calls.append(1)
+        return measure(*arguments, **options)
+
+    monkeypatch.setattr(cost, "measure_row_costs", counting)
+    return calls
+
+
+def entry(points=POINTS, measured="2026-01-01"):
+    return {"measured": measured, "costs": points}
+
+
+def changed(**fields):
+    """A curve whose last point has other fields."""
+    return entry([*POINTS[:-1], POINTS[-1] | fields])
+
+
+DAMAGED = {
+    "null": None,
+    "a list": [1, 2],
+    "a number": 3,
+    "no costs": {"measured": "2026-01-01"},
+    "no date": {"costs": POINTS},
+    "null date": entry(measured=None),
+    "null costs": entry(None),
+    "no points": entry([]),
+    "costs of another type": entry("costs"),
+    "a null point": entry([*POINTS, None]),
+    "a point of another type": entry([*POINTS, [1, 2]]),
+    "a missing field": entry([{"rows": 1, "context": 64}]),
+    "an unknown field": changed(memory=3),
+    "a null field": changed(fastest=None),
+    "text for a time": changed(fastest="1.0"),
+    "a truth value for a count": changed(rows=True),
+    "a broken count": changed(rows=1.5),
+    "no rows": changed(rows=0),
+    "a negative context": changed(context=-1),
+    "a negative time": changed(milliseconds=-1.0),
+    "no time at all": changed(fastest=0.0),
+    "not a number": changed(fastest=float("nan")),
+    "infinite": changed(fastest=float("inf")),
+    "beyond floats": changed(fastest=10**400),
+    "a point twice": changed(rows=1),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_entry_is_as_if_it_were_not_there(name, tmp_path, counted):
+    path, on = tmp_path / "costs.json", runner("llama")
+    other = {"measured": "2026-02-02", "exact": {"float32": [1, 2, 4]}}
+    path.write_text(json.dumps({curve_key(on, 1): DAMAGED[name], "other": other}))
+    assert measured_on(on, path=path) is None
+    found = row_costs(on, repeats=1, path=path)
+    assert len(counted) == 1
+    written = json.loads(path.read_text())
+    assert [RowCost(**one) for one in written[curve_key(on, 1)]["costs"]] == found
+    assert written["other"] == other
+
+
+FILES = {
+    "bad bytes": b'{"a": "\xff\xfe"}',
+    "not json": b"not json",
+    "half a file": b'{"a": {"measured": "2026-01-01", "co',
+    "nothing": b"",
+    "a list": b"[1, 2]",
+    "null": b"null",
+    "deeper than can be read": b"[" * 100_000,
+    "a number too long to read": b'{"a": ' + b"9" * 10_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_replaced(name, tmp_path, counted):
+    path, on = tmp_path / "costs.json", runner("llama")
+    path.write_bytes(FILES[name])
+    assert measured_on(on, path=path) is None
+    found = row_costs(on, repeats=1, path=path)
+    assert list(json.loads(path.read_text())) == [curve_key(on, 1)]
+    facts.FACTS.known.clear()
+    assert row_costs(on, repeats=1, path=path) == found
+    assert len(counted) == 1
+
+
+def test_a_curve_is_written_in_the_known_form(tmp_path):
+    path = tmp_path / "folder" / "costs.json"
+    keep_costs(CURVE, "one", path)
+    keep_costs(CURVE[:2], "two", path)
+    written = json.loads(path.read_text())
+    assert list(written) == ["one", "two"]
+    assert set(written["one"]) == {"measured", "costs"}
+    assert written["one"]["costs"] == POINTS
+    assert os.listdir(path.parent) == ["costs.json"]
+
+
+def test_facts_of_another_kind_are_kept_beside_curves(tmp_path):
+    path, on = tmp_path / "costs.json", runner("llama")
+    key = f"{cost.model_key(on)} | exact"
+    assert kept(key, path) is None
+    keep(key, {"exact": {"rows": 32}}, path)
+    keep_costs(CURVE, curve_key(on, 1), path)
+    facts.FACTS.known.clear()
+    assert kept(key, path)["exact"] == {"rows": 32}
+    assert row_costs(on, path=path) == CURVE
+    keep(key, {"measured": "2026-03-03", "exact": {}}, path)
+    assert kept(key, path) == {"measured": "2026-03-03", "exact": {}}
+
+
+def unwritable(folder):
+    """A path that no user, not even root, can write: its folder would have to be inside a file."""
+    (folder / "file").write_text("")
+    return folder / "file" / "costs.json"
+
+
+def test_what_cannot_be_written_is_measured_once(tmp_path, counted):
+    path, on = unwritable(tmp_path), runner("llama")
+    found = row_costs(on, repeats=1, path=path)
+    assert row_costs(on, repeats=1, path=path) == found
+    assert measured_on(on, path=path) is not None
+    assert row_costs(on, batch=2, repeats=1, path=path) != found
+    assert len(counted) == 2
+
+
+def test_budgets_that_are_forgotten_do_not_cost_another_measurement(tmp_path, monkeypatch, counted):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(unwritable(tmp_path).parent))
+    llm = LLM(new_model(CONFIGS["llama"]()))
+    for _ in range(3):
+        llm.shared.forget()
+        llm.generate([1, 2, 3], sampling=SamplingParams(max_tokens=4), row_budget="auto")
+    assert len(counted) == 1
+
+
+def test_a_file_that_cannot_be_replaced_leaves_nothing_beside_it(tmp_path):
+    path = tmp_path / "costs.json"
+    path.mkdir()
+    keep_costs(CURVE, "key", path)
+    assert os.listdir(tmp_path) == ["costs.json"]
+    assert kept("key", path)["costs"] == POINTS
+
+
+def test_without_a_home_curves_are_kept_in_memory(monkeypatch, counted):
+    def homeless(name):
+        raise KeyError(name)
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", homeless)
+    assert cost.cache_file() is None
+    on = runner("llama")
+    assert measured_on(on) is None
+    assert row_costs(on, repeats=1) == row_costs(on, repeats=1)
+    assert measured_on(on) is not None
+    assert len(counted) == 1
+
+
+def test_writers_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "costs.json"
+    keys = [str(number) for number in range(16)]
+    threads = [threading.Thread(target=keep_costs, args=(CURVE, key, path)) for key in keys]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(json.loads(path.read_text()), key=int) == keys
+    assert os.listdir(tmp_path) == ["costs.json"]
+
+
+def test_another_instruction_set_has_another_curve(monkeypatch):
+    on = runner("llama")
+    keys = set()
+    for name in ("AVX2", "AVX512"):
+        monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda name=name: name)
+        keys.add(curve_key(on, 1))
+    assert len(keys) == 2
+    assert all(cost.device_name(on.device) in key for key in keys)

@@ -1,0 +1,218 @@
+"""Exact decoding: logits, and so keys, values and texts, bit for bit those of plain decoding."""
+
+import copy
+
+import pytest
+import torch
+from tiny import CONFIGS, new_model, prompts
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.errors import OptionError, UnsupportedModel
+from leapdecode.methods import exact_trees
+from leapdecode.model import exact
+from leapdecode.model.exact import RowClasses, find_row_classes, row_classes
+
+BRANCHING = ("lookahead", "multi_candidate", "ouroboros")
+METHODS = ("jacobi", "prompt_lookup", "draft_model", *BRANCHING)
+SAMPLINGS = [
+    SamplingParams(max_tokens=24, ignore_eos=True),
+    SamplingParams(max_tokens=24, ignore_eos=True, temperature=0.9, top_p=0.95, seed=3),
+]
+
+
+def pair(name="llama", dtype=torch.float32):
+    """A tiny model, exact, with a noisy copy of itself as its draft."""
+    model = new_model(CONFIGS[name](), dtype)
+    draft = copy.deepcopy(model)
+    torch.manual_seed(1)
+    for parameter in draft.parameters():
+        parameter.data += 0.2 * parameter.data.std() * torch.randn_like(parameter.data)
+    return LLM(model, draft=draft, exact=True)
+
+
+def cached(llm, prompt, method, sampling):
+    """The text, and the bits of all keys and values behind it but its last token's."""
+    llm.runner.spare.clear()
+    result = llm.generate(prompt, method=method, sampling=sampling)
+    (cache,) = llm.runner.spare
+    end = len(prompt) + len(result.token_ids) - 1
+    return result, [stack[:, 0, :, :end].clone() for stack in cache.stacks.values()]
+
+
+def same(one, other):
+    return all(torch.equal(left, right) for left, right in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
+def test_every_method_leaves_the_keys_and_values_of_plain_decoding(name, dtype):
+    llm, hits = pair(name, dtype), 0
+    for prompt in prompts()[:2]:
+        for sampling in SAMPLINGS:
+            plain, states = cached(llm, prompt, "autoregressive", sampling)
+            assert plain.exact
+            for method in METHODS:
+                result, found = cached(llm, prompt, method, sampling)
+                assert result.token_ids == plain.token_ids, method
+                assert same(found, states), method
+                hits += max(result.stats.accepted_lengths) > 1
+    assert hits > 3
+
+
+def branches(llm):
+    """Whether keys and values of branching methods are plain decoding's, over prompts and samplings."""
+    verdicts = []
+    for prompt in prompts():
+        for sampling in SAMPLINGS:
+            _, states = cached(llm, prompt, "autoregressive", sampling)
+            verdicts += [same(cached(llm, prompt, m, sampling)[1], states) for m in BRANCHING]
+    return verdicts
+
+
+def test_it_matters_that_branches_are_computed_again(monkeypatch):
+    """A mutant: what the walk accepts off the first chain is committed as it is."""
+    llm = pair()
+    assert all(branches(llm))
+    monkeypatch.setattr(exact_trees.Arranged, "final", lambda self, verdict: len(verdict.path))
+    assert not all(branches(llm))
+
+
+def test_it_matters_that_forwards_are_padded(monkeypatch):
+    llm = pair()
+    monkeypatch.setattr(RowClasses, "padded", lambda self, rows: rows)
+    assert not all(branches(llm))
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("method", ["autoregressive", *METHODS])
+def test_a_text_does_not_depend_on_its_company(method, sampling):
+    """Batches whose members come and go, lengths mixed, samples of one prompt among them."""
+    llm = pair()
+    asked = [prompt * times for prompt, times in zip(prompts(), (1, 9, 2, 8, 1, 4), strict=False)]
+    alone = [llm.generate(prompt, method="autoregressive", sampling=sampling) for prompt in asked]
+    for size in (2, 4):
+        together = llm.generate(asked, method=method, sampling=sampling, batch_size=size)
+        assert [r.token_ids for r in together] == [r.token_ids for r in alone]
+
+
+def test_prompts_in_chunks_and_samples_of_one_prompt(monkeypatch):
+    monkeypatch.setattr("leapdecode.model.lines.CHUNK", 16)
+    llm, long = pair(), prompts()[0] * 9
+    three = SamplingParams(max_tokens=16, ignore_eos=True, temperature=1.0, n=3)
+    plain = llm.generate(long, method="autoregressive", sampling=three, batch_size=1)
+    for method in METHODS:
+        found = llm.generate(long, method=method, sampling=three)
+        assert [r.token_ids for r in found] == [r.token_ids for r in plain]
+
+
+def test_trees_larger_than_what_was_compared_are_cut():
+    llm = pair()
+    llm.runner.exact = RowClasses(llm.runner.exact.unit, 2 * llm.runner.exact.unit, 1.0, ())
+    for prompt in prompts()[:2]:
+        plain, states = cached(llm, prompt, "autoregressive", SAMPLINGS[0])
+        for method in METHODS:
+            result, found = cached(llm, prompt, method, SAMPLINGS[0])
+            assert result.token_ids == plain.token_ids
+            assert same(found, states)
+        batch = llm.generate([prompt] * 5, method="lookahead", sampling=SAMPLINGS[0])
+        assert all(one.token_ids == plain.token_ids for one in batch)
+
+
+def test_end_tokens_and_limits_among_what_is_carried():
+    """Texts that end by an end token, a stop token or the limit, right behind an accepted branch."""
+    llm = pair()
+    for prompt in prompts():
+        whole = llm.generate(prompt, method="autoregressive", sampling=SAMPLINGS[0]).token_ids
+        for end in range(1, 12):
+            limit = SamplingParams(max_tokens=end, ignore_eos=True)
+            stop = SamplingParams(max_tokens=24, ignore_eos=True, stop_token_ids=[whole[end]])
+            for sampling in (limit, stop):
+                plain = llm.generate(prompt, method="autoregressive", sampling=sampling)
+                for method in BRANCHING:
+                    found = llm.generate(prompt, method=method, sampling=sampling)
+                    assert found.token_ids == plain.token_ids
+                    assert found.finish_reason == plain.finish_reason
+                    streamed = list(llm.stream(prompt, method=method, sampling=sampling))
+                    assert [piece.token_id for piece in streamed] == plain.token_ids
+
+
+def test_a_carried_token_that_is_refused():
+    """As if rounding had changed a branch's choices: the exact choice decides, and the text is plain decoding's."""
+    llm = pair()
+    original, refused = exact_trees.Carried.of.__func__, []
+
+    def wrong(cls, sequence, verdict, final):
+        found = original(cls, sequence, verdict, final)
+        if found.tokens:
+            found.tokens[-1] = (found.tokens[-1] + 1) % 64
+            refused.append(1)
+        return found
+
+    exact_trees.Carried.of = classmethod(wrong)
+    try:
+        for prompt in prompts():
+            for sampling in SAMPLINGS:
+                _, states = cached(llm, prompt, "autoregressive", sampling)
+                for method in BRANCHING:
+                    assert same(cached(llm, prompt, method, sampling)[1], states)
+    finally:
+        exact_trees.Carried.of = classmethod(original)
+    assert refused
+
+
+def test_row_classes_are_found_once_and_kept(monkeypatch, tmp_path):
+    runner = pair().runner
+    runner.exact = None
+    file = tmp_path / "facts.json"
+    found = row_classes(runner, path=file)
+    assert found.unit
+    assert found.whole
+    assert found.most % found.unit == 0
+    monkeypatch.setattr(exact, "find_row_classes", lambda *_: pytest.fail("measured again"))
+    assert row_classes(runner, path=file) == found
+    assert row_classes(runner, whole=False, path=file) == found
+
+
+def test_auto_goes_by_what_exactness_costs(monkeypatch):
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    assert not LLM(model).exact  # tests leave nothing to a clock
+    monkeypatch.setattr(exact, "AUTO_COST", 1e9)
+    llm = LLM(model)
+    assert llm.exact
+    assert llm.runner.exact.whole
+    assert not LLM(model, exact=False).exact
+    assert not LLM(model, exact=False).generate(prompts()[0], sampling=SAMPLINGS[0]).exact
+
+
+def test_rejection_does_not_claim_to_be_exact():
+    llm = pair()
+    result = llm.generate(
+        prompts()[0], method="draft_model", sampling=SAMPLINGS[1], verification="rejection"
+    )
+    assert not result.exact
+
+
+def test_a_model_without_a_class_is_refused_by_name(monkeypatch):
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    monkeypatch.setattr(exact, "_difference", lambda *_: "rows in forwards of 4 differ")
+    monkeypatch.setattr(exact, "FORMAT", "of this test")
+    with pytest.raises(UnsupportedModel, match=r"cannot be decoded exactly here: rows in forwards of 4 differ"):
+        LLM(model, exact=True)
+    with pytest.raises(OptionError, match="exact='yes' must be 'auto', True or False"):
+        LLM(model, exact="yes")
+
+
+def test_rows_that_depend_on_their_number_are_noticed(monkeypatch):
+    """A mutant: a layer whose last bit depends on how many rows there are has no class."""
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    runner = LLM(model, exact=False).runner
+    assert find_row_classes(runner).unit
+
+    def nudge(module, inputs, output):
+        return output * (1 + 1e-6 * (output.shape[1] % 7))
+
+    handle = model.model.layers[0].mlp.register_forward_hook(nudge)
+    try:
+        assert not find_row_classes(runner).unit
+    finally:
+        handle.remove()
