@@ -1,11 +1,15 @@
 """The audit: identical, explained by a near-tie, unexplained."""
 
+import pytest
 import torch
 from tiny import CONFIGS, new_model, prompts
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.measure.audit import audit, first_difference
+from leapdecode.errors import UnsupportedModel
+from leapdecode.measure.audit import audit, first_difference, margins, yardstick
 from leapdecode.measure.loops import repeated_share
+from leapdecode.model import masks
+from leapdecode.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=16, ignore_eos=True)
 
@@ -71,3 +75,105 @@ def test_repeated_share():
     assert repeated_share([1, 2, 3]) == 0
     assert repeated_share(list(range(20))) == 0
     assert repeated_share([1, 2] * 20) > 0.9
+
+
+def lose_parent(rows, width, unpack=masks.unpack_bits):
+    """A fault of masks: from depth 2 on a node does not see its own parent."""
+    out = unpack(rows, width)
+    for row, bits in enumerate(rows):
+        if bits.bit_count() >= 3:
+            rest = bits ^ (1 << (bits.bit_length() - 1))
+            out[row, rest.bit_length() - 1] = False
+    return out
+
+
+def lose_root(rows, width, unpack=masks.unpack_bits):
+    """Guesses do not see the last token of the text."""
+    out = unpack(rows, width)
+    out[1:, 0] = False
+    return out
+
+
+def see_a_neighbour(rows, width, unpack=masks.unpack_bits):
+    """Every guess sees the node before it, whatever branch that is on."""
+    out = unpack(rows, width)
+    for row in range(2, len(rows)):
+        out[row, row - 1] = True
+    return out
+
+
+def shifted(self, positions=masks.RowPlan.row_positions):
+    """Guesses stand one position further than they should."""
+    found, missing = positions(self), len(self.missing)
+    return found[:missing] + [p + bool(n) for p, n in zip(found[missing:], self.nodes, strict=True)]
+
+
+FAULTS = {
+    "lose_parent": (masks, "unpack_bits", lose_parent),
+    "lose_root": (masks, "unpack_bits", lose_root),
+    "see_a_neighbour": (masks, "unpack_bits", see_a_neighbour),
+    "shifted": (masks.RowPlan, "row_positions", shifted),
+}
+FAULTY = ("lookahead", "prompt_lookup", "draft_model", "multi_candidate", "ouroboros", "jacobi")
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_text_that_a_fault_changes_is_unexplained(llm, monkeypatch, fault, exact):
+    """A tau that the engine's own blocks measured explained 50 of 50 such texts."""
+    twin = LLM(llm.model, llm.tokenizer, draft=llm.draft, exact=exact)
+    sampling, changed = SamplingParams(max_tokens=48, ignore_eos=True), 0
+    asked = [*find("math").prompts(2), *find("code").prompts(1, "source")]
+    plain = [twin.generate(prompt, method="autoregressive", sampling=sampling) for prompt in asked]
+    monkeypatch.setattr(*FAULTS[fault])
+    for prompt, reference in zip(asked, plain, strict=True):
+        for method in FAULTY:
+            result = twin.generate(prompt, method=method, sampling=sampling)
+            found = audit(twin, result, sampling)
+            same = result.token_ids == reference.token_ids
+            changed += not same
+            assert (found.identical, found.tie_explained, found.unexplained) == (same, 0, not same), (method, found)
+            assert found.exact == exact
+    few = 1 - exact if fault == "see_a_neighbour" else 4  # exact decoding computes branches again, along their chain
+    assert changed >= few
+
+
+def test_a_fault_at_loading_is_refused(llm, monkeypatch):
+    for fault in FAULTS.values():
+        with monkeypatch.context() as patch:
+            patch.setattr(*fault)
+            with pytest.raises(UnsupportedModel, match="differ from plain"):
+                LLM(llm.model, llm.tokenizer)
+
+
+def test_a_tie_at_the_edge_of_a_cut_is_a_tie():
+    """The second and third tokens of a row are equal: under top_k=2 either may be the one that stays."""
+    logits = torch.tensor([[5.0, 4.0, 4.0, 3.0, 0.0]])
+    for sampling in (
+        SamplingParams(temperature=1.0, top_k=2),
+        SamplingParams(temperature=1.0, top_p=0.8),
+        SamplingParams(temperature=1.0, min_p=0.3678),
+    ):
+        free = [float(margins(logits, [0], [token], sampling, 0, 1e-3)) for token in range(5)]
+        assert free[3] == free[4] > 1e3, "no tie: cut for good"
+        assert max(free[:3]) < 1e3, sampling
+    greedy = [float(margins(logits, [0], [token], SamplingParams(), 0, 0.0)) for token in range(5)]
+    assert greedy == [0.0, 1.0, 1.0, 2.0, 5.0]
+
+
+def test_rounding_is_measured_by_plain_forwards_and_capped(llm):
+    ids = llm.tokenizer("def fib(n):")["input_ids"]
+    said = llm.generate(ids, sampling=SHORT).token_ids
+    plain, noise = yardstick(llm.model, ids + said[:-1], said)
+    assert plain.shape == (len(said), llm.runner.vocabulary)
+    assert 0 < noise < 1e-3 * float(plain.std())
+
+    def shaky(module, inputs, output):
+        return output * (1 + 0.5 * (output.shape[1] % 3))  # a model whose rows differ wildly with their number
+
+    handle = llm.model.model.layers[0].mlp.register_forward_hook(shaky)
+    try:
+        plain, noise = yardstick(llm.model, ids + said[:-1], said)
+        assert noise <= 1.001e-3 * float(plain.std(-1).mean())
+    finally:
+        handle.remove()

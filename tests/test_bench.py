@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.cli.bench import parse_methods
+from leapdecode.cli.contenders import parse_methods
 from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.measure.bench import Bench, Record, Workload
 from leapdecode.measure.contenders import Ours, Outcome
@@ -159,11 +159,18 @@ class Liar:
 
 def test_a_wrong_text_is_unexplained(llm):
     bench = Bench(llm, [Ours(llm, "autoregressive"), Liar(llm)], build("math", llm, 1, 0, SHORT), SHORT)
-    (found,) = bench.run(set())
+    comparing, found = bench.run(set())
+    assert comparing == []  # so that a progress bar can say what takes time
+    assert bench.doing == "comparing texts"
     assert {record.contender: record.verdicts for record in found} == {
         "autoregressive": [1, 0, 0],
         "liar": [0, 0, 1],
     }
+    (lie,) = [record for record in found if record.contender == "liar"]
+    ((margin, tau),) = lie.margins
+    assert margin > tau
+    assert lie.audit_seconds > 0
+    assert Bench(llm, [Ours(llm, "autoregressive")], build("math", llm, 1, 0, SHORT), SHORT).doing == ""
 
 
 def test_peers_decode_the_same_weights(llm):

@@ -186,9 +186,7 @@ def test_auto_goes_by_what_exactness_costs(monkeypatch):
 
 def test_rejection_does_not_claim_to_be_exact():
     llm = pair()
-    result = llm.generate(
-        prompts()[0], method="draft_model", sampling=SAMPLINGS[1], verification="rejection"
-    )
+    result = llm.generate(prompts()[0], method="draft_model", sampling=SAMPLINGS[1], verification="rejection")
     assert not result.exact
 
 

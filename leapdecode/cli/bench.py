@@ -15,24 +15,22 @@ from leapdecode.cli.common import (
     DeviceOption,
     DraftOption,
     DtypeOption,
+    ExactOption,
     JsonOption,
     ModelOption,
     TrustOption,
     check_drafts,
     counting_progress,
     open_llm,
-    parse_budget,
-    parse_options,
     print_json,
     reports_errors,
 )
+from leapdecode.cli.contenders import parse_methods
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.measure.presets import PRESETS, find_preset
-from leapdecode.methods import find, make
 
 ROOT = Path("leapdecode-bench")
-PLAIN = "autoregressive"
 
 
 @reports_errors
@@ -40,7 +38,7 @@ def bench(
     model: ModelOption = "demo",
     draft: DraftOption = None,
     methods: Annotated[
-        str | None, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options, row_budget, verification")
+        str | None, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options, row_budget, verification, exact")
     ] = None,
     tasks: Annotated[
         str | None,
@@ -72,6 +70,7 @@ def bench(
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
+    exact: ExactOption = None,
 ) -> None:
     """Measure methods against plain decoding on tasks.
 
@@ -92,6 +91,8 @@ def bench(
 
       leapdecode bench --methods ouroboros:history=true --row-budget auto --warmup 40   # as after a while of use
 
+      leapdecode bench --exact --methods autoregressive:exact=false,lookahead    # what exactness costs
+
       leapdecode bench --tasks all --limit 50 --output results/all    # interrupted? the same with --resume
     """
     named = find_preset(preset)
@@ -100,7 +101,7 @@ def bench(
     row_budget = row_budget or named.row_budget
     chosen = parse_methods(methods, row_budget)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled, exact=exact)
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
     settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers, warmup]
     run = facts(llm, draft, settings, sampling) | {"prompts": fingerprint(work.workloads)}
@@ -117,47 +118,20 @@ def bench(
         raise typer.Exit(1)
 
 
-def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """(method, options) pairs with plain decoding first; raises user errors with suggestions."""
-    if not wanted.strip():
-        raise OptionError("--methods is empty; `leapdecode methods` lists them")
-    found: list[tuple[str, dict[str, Any]]] = [(PLAIN, {})]
-    for part in filter(None, (part.strip() for part in wanted.split(","))):
-        name, *pairs = part.split(":")
-        find(name)
-        extras = dict(pair.split("=", 1) for pair in pairs if pair.startswith(("row_budget=", "verification=")))
-        options = parse_options(name, [pair for pair in pairs if pair.partition("=")[0] not in extras])
-        make(name, options)
-        if "verification" in extras:
-            from leapdecode.llm.checks import check_verification
-
-            check_verification(extras["verification"])
-            options["verification"] = extras["verification"]
-        budget = parse_budget(extras.get("row_budget", row_budget))
-        if budget is not None and name != PLAIN:
-            from leapdecode.llm.checks import check_row_budget
-
-            check_row_budget(budget)
-            options["row_budget"] = budget
-        if (name, options) not in found:
-            found.append((name, options))
-    return found
-
-
 def prepare(
     llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int, rounds: int,
     batch_size: int, peers: str | None, sampling: SamplingParams,
 ) -> Any:  # fmt: skip
     """The bench, with everything checked before anything is measured."""
     from leapdecode.measure.bench import Bench
-    from leapdecode.measure.contenders import Contender, Ours
+    from leapdecode.measure.contenders import Contender, ours
     from leapdecode.measure.peers import peers as other_engines
     from leapdecode.measure.workloads import build
 
     check_drafts(llm, [name for name, _ in chosen])
     if peers and batch_size > 1:
         raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
-    contenders: list[Contender] = [Ours(llm, name, options) for name, options in chosen]
+    contenders: list[Contender] = [ours(llm, name, options) for name, options in chosen]
     contenders += other_engines(peers, llm) if peers else []
     workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup)
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
@@ -177,6 +151,7 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
         },
         "dtype": str(llm.model.dtype).removeprefix("torch."),
         "attention": llm.model.config._attn_implementation,
+        "exact": llm.exact,
         "compiled": "ours at batch size 1, no peer's" if llm.runner.compiled else None,
         "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
         **machine(llm.runner.device),
@@ -202,8 +177,9 @@ def measure(work: Any, store: Any) -> None:
         bar = progress.add_task("measuring", total=work.total, completed=len(done))
         try:
             for records in work.run(done):
-                store.add(records)
-                progress.update(bar, advance=len(records), description=records[0].task if records else "warming up")
+                if records:
+                    store.add(records)
+                progress.update(bar, advance=len(records), description=work.doing)
         except KeyboardInterrupt:
             typer.echo(f"\nstopped; go on with --resume --output {store.folder}", err=True)
             raise

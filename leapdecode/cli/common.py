@@ -19,6 +19,13 @@ AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eage
 TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="run code that comes with the model")]
 FallbackOption = Annotated[bool, typer.Option("--fallback", help="decode plainly what cannot verify token trees")]
 CompileOption = Annotated[bool, typer.Option("--compile", help="compile small forwards: slow to load, faster steps")]
+ExactOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--exact/--no-exact",
+        help="bit for bit the same text with every method, batch and neighbour; default: where it is cheap",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")]
 
 
@@ -99,6 +106,7 @@ def open_llm(
     trust: bool,
     fallback: bool,
     compiled: bool = False,
+    exact: bool | None = None,
 ) -> Any:
     """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes plainly."""
     from rich.console import Console
@@ -121,6 +129,7 @@ def open_llm(
             attn_implementation=attn,
             trust_remote_code=trust,
             fallback="autoregressive" if fallback else None,
+            exact="auto" if exact is None else exact,
             compile=compiled,
         )
     reason = getattr(llm.runner, "reason", None)

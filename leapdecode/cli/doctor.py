@@ -12,6 +12,7 @@ from leapdecode.cli.common import (
     DeviceOption,
     DraftOption,
     DtypeOption,
+    ExactOption,
     JsonOption,
     ModelOption,
     TrustOption,
@@ -35,6 +36,7 @@ def doctor(
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
+    exact: ExactOption = None,
 ) -> None:
     """Check a model and this machine.
 
@@ -48,7 +50,7 @@ def doctor(
 
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
     """
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled, exact=exact)
     report = {"schema": 1, **_facts(llm), "batch_size": batch_size, **_examine(llm, repeats, batch_size)}
     if json:
         print_json(report)
@@ -81,6 +83,7 @@ def _facts(llm: Any) -> dict[str, Any]:
         "model": llm.name,
         "class": type(llm.model).__name__,
         "compiled": bool(getattr(llm.runner, "compiled", None)),
+        "exact": llm.exact,
         "parameters": sum(p.numel() for p in llm.model.parameters()),
         "dtype": str(llm.model.dtype).removeprefix("torch."),
         "attention": llm.model.config._attn_implementation,
@@ -95,20 +98,24 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     from rich.progress import Progress
 
     from leapdecode.model.cost import CONTEXTS
+    from leapdecode.model.exact import row_classes
     from leapdecode.model.probe import probe
     from leapdecode.model.runner import Runner
 
     if not isinstance(llm.runner, Runner):
-        return {"trees": False, "reason": llm.runner.reason, "probe": None, "row_costs": [], "draft_row_costs": []}
+        absent: dict[str, Any] = {"probe": None, "row_classes": None, "row_costs": [], "draft_row_costs": []}
+        return {"trees": False, "reason": llm.runner.reason, **absent}
     runners = [llm.runner, *([llm.draft_runner] if isinstance(llm.draft_runner, Runner) else [])]
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        classes = asdict(row_classes(llm.runner))
         bar = progress.add_task("measuring row costs", total=len(CONTEXTS) * len(runners))
         costs = [_measure(runner, repeats, batch, lambda: progress.advance(bar)) for runner in runners]
     return {
         "trees": True,
         "reason": None,
         "probe": asdict(probe(llm.runner)),
+        "row_classes": classes,
         "cache_bytes_per_1000_tokens": llm.runner.layout.bytes_per_token * 1000,
         "row_costs": costs[0],
         "draft_row_costs": costs[1] if len(costs) > 1 else [],
@@ -141,6 +148,7 @@ def _show(report: dict[str, Any]) -> None:
     if report["trees"]:
         worst = f"{report['probe']['worst']:.1g} of the logits' spread (allowed {report['probe']['tolerance']:.1g})"
         lines.append(("probe", f"token trees: yes; differs from plain forwards by {worst}"))
+        lines.append(("exact", _exactness(report["row_classes"], report["exact"])))
         lines.append(("cache", f"{report['cache_bytes_per_1000_tokens'] / 1e6:.2f} MB per 1,000 tokens"))
     else:
         lines.append(("probe", f"token trees: no: {report['reason']}; it can be decoded plainly with --fallback"))
@@ -155,6 +163,18 @@ def _show(report: dict[str, Any]) -> None:
         console.print(_curve(report["draft_row_costs"], "of the draft"))
         draft, target = (report[name][0]["milliseconds"] for name in ("draft_row_costs", "row_costs"))
         console.print(Text(f"a draft's forward of one row costs {draft / target:.2f} of the target's"))
+
+
+def _exactness(classes: dict[str, Any], exact: bool) -> str:
+    """The classes of row counts, what exactness costs plain decoding, and whether it is on."""
+    shown = " | ".join(", ".join(map(str, sizes)) for sizes in classes["classes"])
+    if not classes["unit"]:
+        return f"no: {classes['reason']}; texts equal plain decoding's up to near-ties (equal bits: {shown})"
+    cost = f"a plain step takes {classes['cost']:.2f} of one row's"
+    return (
+        f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of {classes['unit']}, "
+        f"{cost}; row counts of equal bits: {shown}"
+    )
 
 
 def _curve(costs: list[dict[str, Any]], title: str) -> Any:

@@ -13,6 +13,7 @@ from leapdecode.cli.common import (
     DeviceOption,
     DraftOption,
     DtypeOption,
+    ExactOption,
     FallbackOption,
     JsonOption,
     ModelOption,
@@ -64,6 +65,7 @@ def generate(
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
+    exact: ExactOption = None,
     fallback: FallbackOption = False,
 ) -> None:
     """Continue a prompt.
@@ -79,6 +81,8 @@ def generate(
 
       leapdecode generate "def fib(n):" -o window=15 -o ngram=5 --audit
 
+      leapdecode generate "def fib(n):" --dtype bfloat16 --exact --audit
+
       leapdecode generate - --method prompt_lookup --json < notes.txt
     """
     sampling = SamplingParams(
@@ -91,7 +95,7 @@ def generate(
         raise OptionError("--audit compares texts; sampling with --verification rejection keeps the law, not the text")
     _check_early(text, method, options, executor, verification, budget)
     phrases = read_pool(pool, method) if pool else None
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled, exact=exact)
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)
@@ -200,6 +204,7 @@ def _summary(result: Any, explain: bool, context: int) -> None:
             f"{result.method}: {stats.tokens} tokens in {stats.target_forwards} forwards "
             f"({stats.tokens_per_forward:.2f} per forward, {stats.target_rows} rows), {speed}, "
             f"ended by {result.finish_reason}{' (the context is full)' if full else ''}"
+            f"{', exact' if result.exact else ''}"
         ),
         style="dim",
     )
@@ -213,4 +218,6 @@ def _verdict(audit: dict[str, Any]) -> str:
     if audit["identical"]:
         return f"audit: identical to plain decoding: yes ({audit['tokens']} tokens)"
     kind = "explained by a floating-point near-tie" if not audit["unexplained"] else "UNEXPLAINED: please report it"
+    if audit["exact"]:
+        kind = "which exact decoding rules out: please report it"
     return f"audit: identical to plain decoding: no, first difference at token {audit['first_difference']}, {kind}"

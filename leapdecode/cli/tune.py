@@ -11,6 +11,7 @@ from leapdecode.cli.common import (
     DeviceOption,
     DraftOption,
     DtypeOption,
+    ExactOption,
     JsonOption,
     ModelOption,
     TrustOption,
@@ -46,6 +47,7 @@ def tune(
     attn: AttentionOption = "auto",
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
+    exact: ExactOption = None,
 ) -> None:
     """Find a method's best options, one after the other.
 
@@ -69,7 +71,7 @@ def tune(
 
     values_to_try(method, options)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled)
+    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled, exact=exact)
     check_drafts(llm, [method])
     from leapdecode.measure.workloads import build
 
@@ -77,6 +79,7 @@ def tune(
     _run(search)
     others = {"device": device, "dtype": dtype, "attn": attn, "temperature": temperature}
     switches = {"trust-remote-code": trust_remote_code, "compile": compiled}
+    switches |= {"exact": exact is True, "no-exact": exact is False}
     command = _command(model, draft, method, search.best, others, switches)
     if json:
         print_json(_document(search, llm, command))
@@ -130,7 +133,7 @@ def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
     from leapdecode.measure.machine import machine, revision
 
     dtype, compiled = str(llm.model.dtype).removeprefix("torch."), bool(llm.runner.compiled)
-    run = {"model": llm.name, "dtype": dtype, "compiled": compiled, **machine(llm.runner.device)}
+    run = {"model": llm.name, "dtype": dtype, "compiled": compiled, "exact": llm.exact, **machine(llm.runner.device)}
     return {
         "schema": 1,
         "run": run | {"revision": revision(), "tasks": [work.name for work in search.workloads]},

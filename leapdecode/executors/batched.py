@@ -11,7 +11,7 @@ import torch
 from leapdecode.core import Commit, Forward, Request, Scores, Sequence, Step, TokenTree
 from leapdecode.errors import NotFinite
 from leapdecode.methods.base import Method
-from leapdecode.model.lines import Lines, Raw
+from leapdecode.model.protocol import Lines, Raw
 from leapdecode.verify.choice import NOT_FINITE, Chooser
 from leapdecode.verify.rejection import DraftSampler, RejectionChooser
 
@@ -36,6 +36,7 @@ class Task:
     answer: Scores | None = None
     choosers: dict[str, Chooser] = field(default_factory=dict)
     told: int = 0
+    recovered: bool = False  # a draft's line was emptied once; what is not finite now is in the text itself
 
 
 class Batched:
@@ -138,23 +139,26 @@ class Batched:
                 self._recover(task, request, lines[name])
 
     def _recover(self, task: Task, request: Forward, line: Lines) -> None:
-        """Logits were not finite: keys and values of one node reach every row, hidden or not (0 * inf is not 0).
+        """Logits were not finite: keys and values of one node reach every row of the forward, hidden or not.
 
-        The target evaluates the text's last token once more, alone and behind emptied slots. If that is not finite
-        either, the text cannot go on. A draft's guesses end here.
+        The target evaluates the text's last token once more, alone and behind emptied slots; a text's first forward
+        cached its prompt too, which is then cached again. If that is not finite either, the text cannot go on. A
+        draft's guesses end here.
         """
-        line.clean(task.sequence)
         size = len(request.tree)
         if request.model != "target":
+            line.clean(task.sequence, keep_text=task.recovered)
+            task.recovered = True
             task.answer = Scores([-1] * size, [[] for _ in range(size)], None, 0)
             return
+        line.clean(task.sequence, keep_text=bool(task.sequence.steps))
         alone = Forward("target", task.sequence, TokenTree(request.tree.tokens[0]))
         (raw,) = line.forward([alone])
         (answer,) = self._choose("target", [(task, alone)], [raw])
         count(task, alone, raw)
         if answer.choices[0] == NOT_FINITE:
             task.sequence.fail(NotFinite(len(task.sequence.tokens)))
-            line.clean(task.sequence)
+            line.clean(task.sequence, keep_text=False)
             task.decoding.close()
             task.pending = task.answer = None
             return

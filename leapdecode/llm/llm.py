@@ -5,13 +5,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from leapdecode.core import SamplingParams, Sequence, Step
 from leapdecode.errors import NotFinite, OptionError, PromptError
 from leapdecode.executors import Batched, find_executor
 from leapdecode.llm.checks import (
-    check_causal_model,
     check_exact,
     check_row_budget,
     check_tokenizer,
@@ -19,12 +16,13 @@ from leapdecode.llm.checks import (
     check_vocabularies,
     checked,
 )
+from leapdecode.llm.loading import load
 from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import Run
 from leapdecode.llm.shared import Shared
 from leapdecode.methods.registry import fresh, make
-from leapdecode.model.load import load_model, load_tokenizer, prepare, resolve
+from leapdecode.model.load import prepare
 from leapdecode.model.plain import PlainRunner
 from leapdecode.pools.ngrams import NgramPool
 
@@ -76,11 +74,11 @@ class LLM:
         options = (device, dtype, attn_implementation, trust_remote_code)
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
-        self.model, self.tokenizer = _load(model, "target", options, tokenizer)
+        self.model, self.tokenizer = load(model, "target", options, tokenizer)
         self.draft: Any = None
         draft_tokenizer = None
         if draft is not None:
-            self.draft, draft_tokenizer = _load(draft, "draft", options, None)
+            self.draft, draft_tokenizer = load(draft, "draft", options, None)
         if self.draft is not None:
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
         self.runner = prepare(self.model, fallback, compile, exact)
@@ -245,16 +243,3 @@ def _with_results(error: Exception, results: list[Any]) -> Exception:
     if isinstance(error, NotFinite):
         error.results = results
     return error
-
-
-def _load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
-    """Model and tokenizer of one role, loaded when given by name."""
-    if not isinstance(model, str | Path | torch.nn.Module):
-        raise OptionError(f"{role}: give a name, a folder or a loaded model, not {type(model).__name__}")
-    if isinstance(model, torch.nn.Module):
-        check_causal_model(model, role)
-        return model.eval(), tokenizer
-    folder = resolve(str(model), role)
-    device, dtype, attention, trust = options
-    loaded = load_model(folder, device, dtype, attention, trust)
-    return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)

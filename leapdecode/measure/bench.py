@@ -15,7 +15,7 @@ from typing import Any
 from leapdecode.core import SamplingParams
 from leapdecode.llm import LLM
 from leapdecode.measure.audit import explain
-from leapdecode.measure.contenders import Contender, Outcome
+from leapdecode.measure.contenders import Contender, Ours, Outcome
 from leapdecode.measure.loops import repeated_share
 from leapdecode.measure.memory import PeakMemory
 
@@ -98,6 +98,7 @@ class Bench:
     sampling: SamplingParams
     rounds: int = 1
     batch_size: int = 1
+    doing: str = ""  # for a progress bar; `run` yields whenever it changes
 
     @property
     def total(self) -> int:
@@ -111,7 +112,7 @@ class Bench:
     def run(self, done: set[tuple[str, str, int, int]]) -> Iterator[list[Record]]:
         """Measure round by round, leaving out rounds of which `done` holds every record's key.
 
-        Yields an empty list for each step of a warm-up.
+        Yields an empty list for each step of a warm-up, and before a round's texts are compared.
         """
         for work in self.workloads:
             turns = [(unit, turn) for turn in range(self.rounds) for unit in range(len(self._units(work)))]
@@ -123,13 +124,15 @@ class Bench:
                     if len(numbers) not in warm:  # a smaller last batch has a row-cost curve of its own
                         self._warm_up(work, numbers, sampling)
                         warm.add(len(numbers))
-                self.llm.shared.forget()  # budgets and pools learn within a round over a task's prompts, and not beyond
+                for llm in {id(one.llm): one.llm for one in self.contenders if isinstance(one, Ours)}.values():
+                    llm.shared.forget()  # budgets and pools learn within a round over a task's prompts, and not beyond
                 missing = [(unit, numbers) for unit, numbers in enumerate(self._units(work))
                            if not self._keys(work, unit, turn) <= done]  # fmt: skip
                 if missing:
                     yield from self._teach(work, sampling)
                 for unit, numbers in missing:
-                    yield self._round(work, unit, numbers, turn, sampling)
+                    self.doing = work.name
+                    yield from self._round(work, unit, numbers, turn, sampling)
 
     def _keys(self, work: Workload, unit: int, turn: int) -> set[tuple[str, str, int, int]]:
         return {(work.name, one.label, unit, turn) for one in self.contenders}
@@ -145,9 +148,12 @@ class Bench:
             for contender in self.contenders:
                 if contender.learns:
                     contender.decode(work.warmup[at : at + self.batch_size], sampling, self.batch_size)
+            self.doing = "warming up"
             yield []
 
-    def _round(self, work: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams) -> list[Record]:
+    def _round(
+        self, work: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams
+    ) -> Iterator[list[Record]]:
         prompts = [work.prompts[number] for number in numbers]
         order = random.Random(f"{work.name}/{unit}/{turn}").sample(range(len(self.contenders)), len(self.contenders))
         measured: dict[str, tuple[list[Outcome], float, int]] = {}
@@ -158,6 +164,9 @@ class Bench:
                 seconds = time.perf_counter() - began
             measured[contender.label] = outcomes, seconds, peak.bytes
         plain, records = measured[BASELINE][0], []
+        if any(_differ(outcomes, plain) for outcomes, _, _ in measured.values()):
+            self.doing = "comparing texts"
+            yield []
         drawn = {one.label for one in self.contenders if one.options.get("verification") == "rejection"}
         shown = sum(map(len, prompts))
         for label, (outcomes, seconds, memory) in measured.items():
@@ -170,7 +179,7 @@ class Bench:
             if record.composition:
                 record.composition["other"] = seconds - sum(record.composition.values())
             records.append(record)
-        return records
+        yield records
 
     def _judge(
         self, record: Record, prompt: list[int], outcome: Outcome, reference: Outcome, sampling: SamplingParams
@@ -191,6 +200,11 @@ class Bench:
             record.margins.append([found.worst_margin, found.tau])
         for place, verdict in enumerate((found.identical, found.tie_explained, found.unexplained)):
             record.verdicts[place] += verdict
+
+
+def _differ(outcomes: list[Outcome], plain: list[Outcome]) -> bool:
+    """Whether a text is to be explained, which takes time that is nobody's decoding."""
+    return any(one.token_ids != other.token_ids for one, other in zip(outcomes, plain, strict=True))
 
 
 def enter(record: Record, outcome: Outcome) -> None:

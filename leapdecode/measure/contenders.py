@@ -33,9 +33,19 @@ class Contender(Protocol):
     def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]: ...
 
 
+def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
+    """A contender on `llm`, or on a twin that shares its models where `options` name another exactness."""
+    exact = options.get("exact", llm.exact)
+    if exact != llm.exact:
+        compiled = bool(getattr(llm.runner, "compiled", None))
+        twin = LLM(llm.model, llm.tokenizer, draft=llm.draft, exact=exact, compile=compiled)
+        return Ours(twin, method, options)
+    return Ours(llm, method, options)
+
+
 @dataclass
 class Ours:
-    """A method of this library."""
+    """A method of this library; `exact` among its options decodes on a twin of the `LLM`, see `twin`."""
 
     llm: LLM
     method: str
@@ -52,6 +62,6 @@ class Ours:
 
     def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
         """Decode a unit of prompts, `batch_size` at a time."""
-        asked: list[Any] = list(prompts)
-        results = self.llm.generate(asked, method=self.method, sampling=sampling, batch_size=batch_size, **self.options)
+        asked, options = list[Any](prompts), {k: v for k, v in self.options.items() if k != "exact"}
+        results = self.llm.generate(asked, method=self.method, sampling=sampling, batch_size=batch_size, **options)
         return [Outcome(result.token_ids, result.text, vars(result.stats), result) for result in results]

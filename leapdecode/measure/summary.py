@@ -52,6 +52,9 @@ def row(contender: Contender, task: str, own: list[Record], plain: list[Record])
         "identical": sum(record.verdicts[0] for record in own),
         "tie_explained": sum(record.verdicts[1] for record in own),
         "unexplained": sum(record.verdicts[2] for record in own),
+        "exact": all(record.exact for record in own),
+        "worst_margin": max((margin for record in own for margin, _ in record.margins), default=0.0),
+        "audit_seconds": sum(record.audit_seconds for record in own),
         "not_looping": {"generations": len(calm), **(speed(calm, plain) | hits(calm) if calm else {})},
     }
 

@@ -147,8 +147,8 @@ class CostCurve:
 
 
 def curve_key(runner: Runner, batch: int) -> str:
-    """What a curve depends on: besides the model's key the batch, and whether forwards are compiled."""
-    how = ("compiled",) if runner.compiled and batch == 1 else ()
+    """What a curve depends on: the model's key, the batch, and whether forwards are compiled."""
+    how = [name for name, on in (("compiled", runner.compiled and batch == 1), ("exact", runner.exact)) if on]
     return " | ".join((model_key(runner), f"batch {batch}", *how))
 
 
@@ -174,7 +174,7 @@ def keep_costs(costs: list[RowCost], key: str, path: Path | None = None) -> None
 
 
 def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:
-    """An entry's curve; None where it has none or something in it is not as `keep_costs` writes it."""
+    """An entry's curve; None where something in it is not as `keep_costs` writes it."""
     found = entry.get("costs") if entry else None
     if not found or not isinstance(found, list) or not all(map(_sound, found)):
         return None
@@ -183,7 +183,7 @@ def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:
 
 
 def _sound(cost: Any) -> bool:
-    """Whether `cost` holds the fields of a `RowCost`, counts as counts and times as finite numbers."""
+    """Whether `cost` holds the fields of a `RowCost`: whole counts and finite times."""
     if not isinstance(cost, dict) or set(cost) != {field.name for field in fields(RowCost)}:
         return False
     counts = (cost["context"], cost["rows"])

@@ -52,7 +52,7 @@ def kept(key: str, path: Path | None = None) -> dict[str, Any] | None:
 
 
 def keep(key: str, entry: dict[str, Any], path: Path | None = None) -> None:
-    """Keep `entry` in place of what `key` held; `measured`, the day, is entered where it is missing.
+    """Keep `entry` in place of what `key` held; the day is entered where it is missing.
 
     A fact of another kind needs a key of its own, such as `model_key` with a word behind it.
     """
@@ -63,7 +63,8 @@ def _read(path: Path | None) -> dict[str, dict[str, Any]]:
     """The sound entries of a file, none where it cannot be read."""
     known: Any = None
     if path is not None:
-        with contextlib.suppress(OSError, ValueError, RecursionError):  # bad bytes and bad JSON are ValueErrors
+        # bad bytes and bad JSON are ValueErrors
+        with contextlib.suppress(OSError, ValueError, RecursionError):
             known = json.loads(path.read_text(encoding="utf-8"))
     entries = known.items() if isinstance(known, dict) else ()
     return {key: entry for key, entry in entries if _dated(entry)}
@@ -104,7 +105,7 @@ def device_name(device: torch.device) -> str:
 
 
 def model_key(runner: Runner) -> str:
-    """What a measured fact depends on: the model's shape, dtype, attention, device, threads, versions.
+    """What a fact depends on: the model's shape, dtype, attention, device, threads, versions.
 
     Makers give processors of several instruction sets one name, so a CPU's goes with it.
     """

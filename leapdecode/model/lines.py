@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from leapdecode.core import Commit, Forward, Sequence, TokenTree
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.protocol import Raw
 from leapdecode.model.slots import SlotCache
 
 if TYPE_CHECKING:
@@ -21,23 +21,6 @@ if TYPE_CHECKING:
 
 CHUNK = 512  # rows of a prefill forward: its mask is [CHUNK, slots], never [n, n]
 LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
-
-
-@dataclass(slots=True)
-class Raw:
-    """One sequence's part of a forward: `logits_NV` of `nodes`, whose root is the last token of `context`.
-
-    `only_prefill` forwards preceded it and took `prefill_seconds`; `seconds` is the sequence's share of this one.
-    """
-
-    logits_NV: Tensor
-    nodes: list[int]
-    context: list[int]
-    rows: int
-    step_rows: int
-    only_prefill: int
-    seconds: float
-    prefill_seconds: float
 
 
 @dataclass(slots=True)
@@ -49,18 +32,6 @@ class Line:
     tree: TokenTree | None = None
     evaluated: int = 0
     agreed: int = 0
-
-
-class Lines(Protocol):
-    """The lines of up to some number of sequences on one model: what an executor drives."""
-
-    def join(self, sequence: Sequence) -> None: ...
-    def leave(self, sequence: Sequence) -> None: ...
-    def forward(self, requests: list[Forward]) -> list[Raw]: ...
-    def commit(self, requests: list[Commit]) -> None: ...
-    def clean(self, sequence: Sequence) -> None: ...
-    def follow(self, accepted: Commit) -> None: ...
-    def close(self) -> None: ...
 
 
 class SlotLines:
@@ -76,9 +47,14 @@ class SlotLines:
         if not self.soiled:
             self.runner.release(self.store)
 
-    def clean(self, sequence: Sequence) -> None:
-        """Empty what stands behind `sequence`'s text; what is not finite there reaches every row that it is hidden from."""
+    def clean(self, sequence: Sequence, keep_text: bool) -> None:
+        """Empty what stands behind `sequence`'s text, or its whole row.
+
+        What is not finite there reaches rows that it is hidden from: a weight of 0 times infinity is not 0.
+        """
         line, self.soiled = self.lines[sequence.id], True
+        if not keep_text:
+            line.tokens, line.agreed = [], 0
         line.tree, line.evaluated = None, 0
         with torch.inference_mode():
             self.store.clean(line.row, len(line.tokens))
@@ -192,8 +168,7 @@ class SlotLines:
         before = [plan.count for plan in plans]
         alone = len(plans) == 1
         extra = [
-            self._prefill(request, plan, self._kept(plan, alone))
-            for request, plan in zip(requests, plans, strict=True)
+            self._prefill(request, plan, self._kept(plan, alone)) for request, plan in zip(requests, plans, strict=True)
         ]
         rows = self.runner.padded(max(plan.count for plan in plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))

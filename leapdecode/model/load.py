@@ -18,7 +18,7 @@ from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, O
 from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import row_classes
-from leapdecode.model.plain import PlainRunner
+from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
 
@@ -168,14 +168,8 @@ def prepare(
         probe(runner)
     except DamagedModel:
         raise
-    except UnsupportedModel as error:
-        if fallback is None:
-            reason = str(error)
-            raise UnsupportedModel(
-                f"{type(model).__name__} cannot verify token trees: {reason}; "
-                "fallback='autoregressive' (--fallback) decodes it plainly"
-            ) from error
-        return PlainRunner(model, str(error))
+    except Exception as error:  # a model's own code may raise anything; the reason is what matters
+        return plain_runner(model, error, fallback)
     if compiled:
         _compile(runner)
     if exact:

@@ -112,6 +112,10 @@ class MaskForm:
 
     windows: tuple[tuple[str, int], ...]
 
+    def narrowed(self, size: int) -> "MaskForm":
+        """The same form with windows of `size`."""
+        return MaskForm(tuple((kind, size if window else 0) for kind, window in self.windows))
+
     def build(
         self, plans: list[RowPlan], positions_BR: Tensor, seen: int, dtype: torch.dtype, root: RootMask
     ) -> Tensor | dict[str, Tensor]:

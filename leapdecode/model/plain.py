@@ -14,7 +14,7 @@ from transformers import DynamicCache
 
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
-from leapdecode.model.lines import Raw
+from leapdecode.model.protocol import Raw
 from leapdecode.model.traits import context_length, first_line, text_config
 
 TEXT = 24  # tokens of the probe's text
@@ -44,7 +44,7 @@ class PlainRunner:
         self.model, self.reason = model, reason
         self.stateful, self.owner = False, -1
         if "lsh" in (getattr(model.config, "attn_layers", None) or ()):
-            raise UnsupportedModel("its LSH attention hashes tokens at random, so no text comes twice")
+            raise UnsupportedModel("its LSH attention hashes at random, so no text comes twice")
         try:
             embeddings = model.get_input_embeddings()
             self.max_length, self.note = context_length(text_config(model))
@@ -53,20 +53,24 @@ class PlainRunner:
             probe_plain(self)
         except UnsupportedModel:
             raise
-        except Exception as error:  # a model's own code may raise anything; the reason is what matters
+        except Exception as error:  # a model's own code may raise anything
             raise UnsupportedModel(f"plain decoding fails ({first_line(error)})") from error
 
     def open(self, rows: int, slots: int) -> "PlainLines":
         return PlainLines(self)
 
     def take(self, number: int) -> None:
-        """Give the model to the sequence of that id; a forward without a cache empties its modules' state."""
-        self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), use_cache=False)
+        """Give the model to the sequence of that id.
+
+        A forward without a cache empties its modules' state.
+        """
+        ids = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+        self.model(input_ids=ids, use_cache=False)
         self.owner = number
 
 
 class PlainLines:
-    """Per sequence the model's own keyword arguments (cache, positions, states), carried from forward to forward."""
+    """Per sequence the model's own keyword arguments, carried from forward to forward."""
 
     def __init__(self, runner: PlainRunner) -> None:
         self.runner = runner
@@ -84,7 +88,7 @@ class PlainLines:
     def commit(self, requests: list[Commit]) -> None:
         """Nothing moves: a root is contiguous."""
 
-    def clean(self, sequence: Sequence) -> None:
+    def clean(self, sequence: Sequence, keep_text: bool) -> None:
         """Forget what the model was carried to; the next forward takes the whole text again."""
         self.states[sequence.id] = {}
 
@@ -99,7 +103,7 @@ class PlainLines:
         runner, text, number = self.runner, request.sequence.tokens, request.sequence.id
         if runner.stateful and runner.owner != number:
             runner.take(number)
-            self.clean(request.sequence)
+            self.clean(request.sequence, keep_text=False)
         model, state = runner.model, self.states[number]
         first, ids = not state, torch.tensor([text], device=runner.device)
         state = state or first_arguments(model, ids)
@@ -110,11 +114,12 @@ class PlainLines:
         output = model(**inputs, return_dict=True)
         self.states[number] = model._update_model_kwargs_for_generation(output, state)
         rows = inputs["input_ids"].shape[-1]
-        return Raw(output.logits[0, -1:], [0], text, rows, rows, 0, time.perf_counter() - began, 0.0)
+        seconds = time.perf_counter() - began
+        return Raw(output.logits[0, -1:], [0], text, rows, rows, 0, seconds, 0.0)
 
 
 def first_arguments(model: Any, ids: Tensor) -> dict[str, Any]:
-    """What `generate` gives a model besides the `ids` of a text without padding: a cache, positions and no mask."""
+    """What `generate` gives a model besides `ids` without padding: a cache and positions."""
     taken = inspect.signature(model.forward).parameters
     made: dict[str, Any] = {"use_cache": True}
     if "position_ids" in taken:
@@ -164,10 +169,11 @@ def probe_plain(runner: PlainRunner) -> None:
         name = type(runner.model).__name__
         raise DamagedModel(f"{name} gives logits that are not finite; its weights are damaged")
     ahead = _looks_ahead(runner, ids)
-    limit = SHARP.get(runner.dtype, NEVER) if ahead else TOLERANCE.get(runner.dtype, HALF_TOLERANCE)
-    # second, texts that do not take turns: a model with its state in its modules serves those
-    for runner.stateful, groups in ((False, [starts]), (True, [starts[:1], starts[1:], starts])):
-        parts = [{start: plain[start] for start in group} for group in groups]
+    dtype = runner.dtype
+    limit = SHARP.get(dtype, NEVER) if ahead else TOLERANCE.get(dtype, HALF_TOLERANCE)
+    alone = [{start: plain[start]} for start in starts]
+    for stateful, parts in ((False, [plain]), (True, [*alone, plain])):
+        runner.stateful = stateful
         if all(_worst(runner, ids, part) <= limit for part in parts):
             return
     raise UnsupportedModel(AHEAD if ahead else DIFFERENT)
@@ -183,12 +189,12 @@ def _looks_ahead(runner: PlainRunner, ids: list[int]) -> bool:
 
 def _worst(runner: PlainRunner, ids: list[int], plain: dict[int, Tensor]) -> float:
     """The largest distance from `plain`, logits by length of prompt, of texts that take turns."""
-    starts, steps = tuple(plain), min(map(len, plain.values())) - 1
+    starts, steps = list(plain), min(map(len, plain.values())) - 1
     return max(map(_distance, _decode(runner, ids, starts, steps), plain.values()))
 
 
 def _without_cache(runner: PlainRunner, ids: list[int], start: int, steps: int) -> Tensor:
-    """[N, V] logits behind the first `start` tokens, and behind each of `steps` more, of a forward each."""
+    """[N, V] logits behind `start` tokens, and behind each of `steps` more, of a forward each."""
     found = []
     for end in range(start, start + steps + 1):
         fed = torch.tensor([ids[:end]], device=runner.device)
@@ -196,8 +202,8 @@ def _without_cache(runner: PlainRunner, ids: list[int], start: int, steps: int) 
     return torch.stack(found)
 
 
-def _decode(runner: PlainRunner, ids: list[int], starts: tuple[int, ...], steps: int) -> list[Tensor]:
-    """Per start [N, V] logits behind so many tokens, and behind each of `steps` more; they take turns."""
+def _decode(runner: PlainRunner, ids: list[int], starts: list[int], steps: int) -> list[Tensor]:
+    """Per start [N, V] logits behind so many tokens, and behind each of `steps` more."""
     lines, params = runner.open(len(starts), 0), SamplingParams(max_tokens=steps + 1)
     texts = [Sequence(ids[:start], params) for start in starts]
     found: list[list[Tensor]] = [[] for _ in texts]
@@ -207,7 +213,7 @@ def _decode(runner: PlainRunner, ids: list[int], starts: tuple[int, ...], steps:
         raws = lines.forward([Forward("target", text, TokenTree(text.pending)) for text in texts])
         for text, logits, raw in zip(texts, found, raws, strict=True):
             if raw.rows > len(text.tokens):
-                raise UnsupportedModel("transformers' generate feeds it more tokens than a text has")
+                raise UnsupportedModel("transformers' generate adds tokens that a text has not")
             logits.append(raw.logits_NV[0])
             text.tokens += ids[len(text.tokens) :][:1]
     return [torch.stack(logits) for logits in found]
@@ -216,7 +222,7 @@ def _decode(runner: PlainRunner, ids: list[int], starts: tuple[int, ...], steps:
 def _distance(found_NV: Tensor, plain_NV: Tensor) -> float:
     """Root mean square of the difference in standard deviations: the median of all rows.
 
-    A mixture of experts may route a token otherwise; a wrong cache is wrong from the second step on.
+    A mixture of experts may route a token otherwise; a wrong cache is wrong at most steps.
     """
     gaps_NV, spread_N = found_NV.double() - plain_NV.double(), plain_NV.double().std(-1)
     return float((gaps_NV.square().mean(-1).sqrt() / spread_N.clamp_min(1e-30)).median())

@@ -5,7 +5,9 @@ tree may be from a plain forward is measured too, as the distance between plain 
 numbers of rows (`yardstick`), because in half precision that differs tenfold between models.
 """
 
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,13 +16,15 @@ from torch import Tensor
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.runner import Runner
+from leapdecode.model.traits import WINDOWS, windows_of
 from leapdecode.model.yardstick import cap, in_one_block, in_pieces
 
 TEXT = 16  # tokens of the longer probe text; a second one is half as long
 SINGLE = 3  # nodes that are evaluated one at a time
 FACTOR = 3.0  # a wrong mask moves logits by more than this many times what rounding does
-FLOOR = {torch.float64: 1e-12, torch.float32: 1e-5}  # rounding is at least this, in standard deviations
+FLOOR = {torch.float64: 1e-6, torch.float32: 1e-5}  # rounding is at least this (float64 models use float32 inside)
 HALF_FLOOR = 0.02
+WINDOW = 6  # tokens that attention sees during the probe, where the model's window is larger
 PIECES = 6  # rows at least whose rounding is measured
 
 
@@ -132,10 +136,26 @@ def _measure(runner: Runner) -> ProbeReport:
     return compare.report()
 
 
+@contextlib.contextmanager
+def _narrow_windows(runner: Runner) -> Iterator[None]:
+    """For a while, windows that the probe's texts are longer than: masks of other windows are made in the same way."""
+    form = runner.form
+    if not any(window > WINDOW for _, window in form.windows):
+        yield
+        return
+    with WINDOWS, windows_of(runner.model, WINDOW):
+        runner.form = form.narrowed(WINDOW)
+        try:
+            yield
+        finally:
+            runner.form = form
+
+
 def probe(runner: Runner) -> ProbeReport:
     """Check tree, growth, commit and ragged batch; raises `UnsupportedModel` when the logits are wrong."""
     try:
-        report = _measure(runner)
+        with _narrow_windows(runner):
+            report = _measure(runner)
     except UnsupportedModel:
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters

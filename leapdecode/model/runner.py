@@ -18,7 +18,7 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.lines import SlotLines
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.slots import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
-from leapdecode.model.traits import context_length, mask_form, refuse_by_flag, text_config
+from leapdecode.model.traits import context_length, masks_of, refuse_by_flag, text_config
 
 if TYPE_CHECKING:
     from leapdecode.model.exact import RowClasses
@@ -35,7 +35,7 @@ class Runner:
     def __init__(self, model: Any) -> None:
         refuse_by_flag(model)
         self.model, self.config = model, text_config(model)
-        self.form = mask_form(self.config)
+        self.form = masks_of(model)
         self.max_length, self.note = context_length(self.config)
         self.vocabulary = model.get_input_embeddings().num_embeddings
         self.layout = read_layout(model)
@@ -74,9 +74,7 @@ class Runner:
         with self.lock:
             self.spare = [cache] if size <= SPARE_BYTES else []
 
-    def call(
-        self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
-    ) -> tuple[Tensor, float]:
+    def call(self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0) -> tuple[Tensor, float]:
         """One forward over all `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds.
 
         Every sequence gets as many rows as the longest plan, or `rows` if that is more. What is padded repeats the
@@ -131,7 +129,7 @@ def read_layout(model: Any) -> Layout:
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise UnsupportedModel(f"a plain forward of one token fails ({reason})") from error
-    layers = getattr(output.past_key_values, "layers", None) or []
+    layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UnsupportedModel("its cache does not hold keys and values for every layer, so it cannot be rolled back")
     keys = tuple((layer.keys.shape[1], layer.keys.shape[3]) for layer in layers)

@@ -135,8 +135,7 @@ class SlotCache(Cache):
         aimed.shared = slots_BR[0] if len(rows) == 1 else None
         if aimed.shared is None:
             aimed.index = {
-                heads: (offset[chosen] + slots_BR[:, None, :]).reshape(-1)
-                for heads, offset in self.offsets.items()
+                heads: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for heads, offset in self.offsets.items()
             }
         if adjoining and (chosen, seen) == (aimed.rows, aimed.seen):
             return

@@ -15,7 +15,7 @@ from leapdecode.model.masks import MaskForm
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
 SHORT = 8  # tokens of the forwards that tell whether a window is read
 NARROW, WIDE = 2, 64  # windows of which one hides some of those tokens, the other none
-WINDOWS = threading.Lock()  # held while windows are changed, so that no other loading thread reads them then
+WINDOWS = threading.Lock()  # held while windows are changed, so that nobody loading reads them then
 WINDOWED_TYPES = {"full_attention": False, "sliding_attention": True}
 
 
@@ -29,7 +29,10 @@ def text_config(model: Any) -> PretrainedConfig:
 
 
 def mask_form(config: PretrainedConfig) -> MaskForm:
-    """The masks that a configuration states; raises `UnsupportedModel` for layer types that no mask can serve."""
+    """The masks that a configuration states.
+
+    Raises `UnsupportedModel` for layer types that no mask can serve.
+    """
     window = getattr(config, "sliding_window", None) or 0
     kinds = getattr(config, "layer_types", None)
     if not kinds:
@@ -43,7 +46,7 @@ def mask_form(config: PretrainedConfig) -> MaskForm:
 
 
 def masks_of(model: Any) -> MaskForm:
-    """The masks this model expects: those its configuration states, without a window that its code does not read.
+    """The masks that a model expects: those stated, but without a window that its code ignores.
 
     Raises `UnsupportedModel` for layer types that no mask can serve.
     """
@@ -57,14 +60,15 @@ def masks_of(model: Any) -> MaskForm:
 def window_matters(model: Any) -> bool:
     """Whether the model's code reads its attention window: any configuration may state one.
 
-    Two short forwards differ in the window alone, which is put back afterwards. Code that fails then has read it.
+    Two short forwards differ in the window alone, which is put back afterwards.
+    Code that fails then has read it.
     """
     embeddings = model.get_input_embeddings()
     ids = torch.arange(SHORT, device=embeddings.weight.device)[None] % embeddings.num_embeddings
     found = []
     try:
         for size in (NARROW, WIDE):
-            with _windows_of(model, size):
+            with windows_of(model, size):
                 found.append(model(input_ids=ids, use_cache=False).logits)
     except Exception:  # a model's own code may raise anything
         return True
@@ -72,11 +76,12 @@ def window_matters(model: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _windows_of(model: Any, size: int) -> Iterator[None]:
-    """Give every window that configurations and modules hold the value `size`.
+def windows_of(model: Any, size: int) -> Iterator[None]:
+    """Make every window that configurations and modules hold as large as `size`, for a while.
 
-    Many modules copy it when they are built, some of them one larger or smaller.
+    Many modules copy it when they are built, some of them one larger or smaller, and stay so.
     """
+    stated = getattr(text_config(model), "sliding_window", None) or 0
     modules = list(model.modules())
     configs = [text_config(model), *(getattr(module, "config", None) for module in modules)]
     held = [
@@ -86,8 +91,8 @@ def _windows_of(model: Any, size: int) -> Iterator[None]:
         if "window" in name and type(value) is int
     ]
     try:
-        for owner, name, _ in held:
-            setattr(owner, name, size)
+        for owner, name, value in held:
+            setattr(owner, name, size + (value - stated if abs(value - stated) == 1 else 0))
         yield
     finally:
         for owner, name, value in held:

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 # The most that rounding can do, against the spread (standard deviation) of a row's logits.
-CAPS = {torch.float64: 1e-7, torch.float32: 1e-3}
+CAPS = {torch.float64: 1e-5, torch.float32: 1e-3}
 HALF_CAP = 0.5
 
 
@@ -34,7 +35,7 @@ def in_one_block(model: Any, ids: list[int], keep: int, copies: int = 1) -> Tens
 @torch.inference_mode()
 def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
     """[keep, V] logits of the last `keep` of `ids`, through the model's own cache, in pieces of 1, 2, 3, ... rows."""
-    found, cache, start = [], None, 0
+    found, cache, start = [], DynamicCache(), 0
     for size in _sizes(len(ids), keep):
         piece = _batch(model, ids[start : start + size], 1)
         places = torch.arange(start, start + size, device=piece.device)[None]

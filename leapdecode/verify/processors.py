@@ -50,6 +50,8 @@ class Pipeline:
         self.seen: Tensor | None = None  # [V] how often each token stands in prompt and text
         self.said: Tensor | None = None  # [V] how often in the generated text alone
         self.counted: list[int] = []
+        self.shown: list[int] = []  # the text that `buffer` holds, for custom processors
+        self.buffer = torch.empty(0, dtype=torch.long)
         self.penalised = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (
             1.0,
             0.0,
@@ -113,14 +115,29 @@ class Pipeline:
         by_depth: dict[int, list[int]] = {}
         for row, node in enumerate(nodes):
             by_depth.setdefault(tree.depths[node], []).append(row)
-        scores = scores.clone()
+        text, scores = self._text(context, scores.device), scores.clone()
         for rows in by_depth.values():
-            ids = torch.tensor([context + tree.path_tokens(nodes[row]) for row in rows], device=scores.device)
+            paths = torch.tensor([tree.path_tokens(nodes[row]) for row in rows], dtype=torch.long)
+            ids = torch.cat([text.expand(len(rows), -1), paths.to(scores.device)], 1)
             part = scores[rows]
             for processor in self.custom:
                 part = processor(ids, part)
             scores[rows] = part
         return scores
+
+    def _text(self, context: list[int], device: torch.device) -> Tensor:
+        """[1, length] ids of `context`; a long text is made a tensor once, and grows with what is new."""
+        known = len(self.shown)
+        if not known or context[:known] != self.shown:
+            self.shown, known = [], 0
+            self.buffer = torch.empty(0, dtype=torch.long, device=device)
+        if len(context) > len(self.buffer):
+            larger = self.buffer.new_empty(2 * len(context))
+            larger[:known] = self.buffer[:known]
+            self.buffer = larger
+        self.buffer[known : len(context)] = torch.tensor(context[known:], dtype=torch.long)
+        self.shown = list(context)
+        return self.buffer[None, : len(context)]
 
 
 def _warpers(params: SamplingParams) -> list[Any]:

@@ -1,0 +1,46 @@
+"""`--methods`: what contenders are called on the command line."""
+
+from typing import Any
+
+from leapdecode.cli.common import parse_budget, parse_options
+from leapdecode.errors import OptionError
+from leapdecode.methods import find, make
+
+PLAIN = "autoregressive"
+EXTRAS = ("row_budget=", "verification=", "exact=")  # of a contender, beside its method's options
+
+
+def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """(method, options) pairs with plain decoding first; raises user errors with suggestions."""
+    if not wanted.strip():
+        raise OptionError("--methods is empty; `leapdecode methods` lists them")
+    found: list[tuple[str, dict[str, Any]]] = [(PLAIN, {})]
+    for part in filter(None, (part.strip() for part in wanted.split(","))):
+        name, *pairs = part.split(":")
+        find(name)
+        extras = dict(pair.split("=", 1) for pair in pairs if pair.startswith(EXTRAS))
+        options = parse_options(name, [pair for pair in pairs if pair.partition("=")[0] not in extras])
+        make(name, options)
+        if "verification" in extras:
+            from leapdecode.llm.checks import check_verification
+
+            check_verification(extras["verification"])
+            options["verification"] = extras["verification"]
+        if "exact" in extras:
+            options["exact"] = parse_exact(extras["exact"])
+        budget = parse_budget(extras.get("row_budget", row_budget))
+        if budget is not None and name != PLAIN:
+            from leapdecode.llm.checks import check_row_budget
+
+            check_row_budget(budget)
+            options["row_budget"] = budget
+        if (name, options) not in found:
+            found.append((name, options))
+    return found
+
+
+def parse_exact(value: str) -> bool:
+    """`exact=true` or `exact=false` of a contender."""
+    if value.lower() not in ("true", "false"):
+        raise OptionError(f"exact={value} must be true or false")
+    return value.lower() == "true"

@@ -1,0 +1,23 @@
+"""Models and tokenizers by role, from what a caller gives for them."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from leapdecode.errors import OptionError
+from leapdecode.llm.checks import check_causal_model
+from leapdecode.model.load import load_model, load_tokenizer, resolve
+
+
+def load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
+    """Model and tokenizer of one role, loaded when given by name."""
+    if not isinstance(model, str | Path | torch.nn.Module):
+        raise OptionError(f"{role}: give a name, a folder or a loaded model, not {type(model).__name__}")
+    if isinstance(model, torch.nn.Module):
+        check_causal_model(model, role)
+        return model.eval(), tokenizer
+    folder = resolve(str(model), role)
+    device, dtype, attention, trust = options
+    loaded = load_model(folder, device, dtype, attention, trust)
+    return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)

@@ -1,0 +1,143 @@
+"""Count texts that are identical to plain decoding's under exact decoding, on prompts of your own files.
+
+    python tools/check_exact.py -m build/real/smollm2 --dtype bfloat16 --data gsm8k.jsonl --data humaneval.jsonl \\
+        --methods prompt_lookup,lookahead --limit 60 --output build/exact.jsonl
+    python tools/check_exact.py ... --temperature 0.8        # sampled
+    python tools/check_exact.py ... --batch-size 8 --lengths 50,1500    # more prompts than slots, lengths mixed
+    python tools/check_exact.py ... --random-draft --methods draft_model,ouroboros
+
+Plain decoding of each prompt alone is the reference. Every text is a line of the output; a run that was interrupted
+goes on where it stopped. Reads lines with a `question` (asked in the chat template where there is one) or a `prompt`.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.measure.machine import revision
+
+PLAIN = "autoregressive"
+DRAFT_SHAPE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 2,
+               "num_key_value_heads": 1, "head_dim": 32}  # fmt: skip
+
+
+def random_draft(folder: str, dtype: torch.dtype) -> Any:
+    """A small model of the target's class and vocabulary whose weights are random: guesses that never hit."""
+    config = AutoConfig.from_pretrained(folder)
+    for name, value in DRAFT_SHAPE.items():
+        setattr(config, name, value)
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[: config.num_hidden_layers]
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+
+
+def lines_of(files: list[Path]) -> Iterator[dict[str, Any]]:
+    """The files' lines in turn, one of each."""
+    rows = [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+    for group in itertools.zip_longest(*rows):
+        yield from (row for row in group if row is not None)
+
+
+def prompts_of(llm: LLM, files: list[Path], limit: int, lengths: list[int]) -> list[list[int]]:
+    """Token ids; with `lengths` (shortest, longest) each prompt is made of several, to lengths evenly spread."""
+    texts = []
+    for row in lines_of(files):
+        if "question" in row and llm.tokenizer.chat_template:
+            asked = [{"role": "user", "content": row["question"]}]
+            text = llm.tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+        else:
+            text = row.get("question") or row["prompt"]
+        texts.append(list(llm.tokenizer(text)["input_ids"]))
+    if not lengths:
+        return texts[:limit]
+    low, high = lengths
+    source, made = itertools.cycle(texts), []
+    for number in range(limit):
+        wanted, ids = low + (high - low) * (number * 7 % limit) // max(limit - 1, 1), list[int]()
+        while len(ids) < wanted:
+            ids += next(source)
+        made.append(ids[-wanted:])
+    return made
+
+
+class Run:
+    """One configuration on all prompts; what is in the output already is not decoded again."""
+
+    def __init__(self, llm: LLM, arguments: argparse.Namespace, prompts: list[list[int]]) -> None:
+        self.llm, self.arguments, self.prompts = llm, arguments, prompts
+        self.sampling = SamplingParams(max_tokens=arguments.max_tokens, temperature=arguments.temperature, seed=7)
+        given = (arguments.model, str(llm.model.dtype), arguments.temperature, arguments.max_tokens,
+                 arguments.compile, revision())  # fmt: skip
+        self.key = [str(part) for part in given]
+        self.known: dict[str, dict[str, Any]] = {}
+        if arguments.output.exists():
+            for line in arguments.output.read_text().splitlines():
+                record = json.loads(line)
+                self.known[record["key"]] = record
+
+    def _key(self, method: str, number: int, batch: int) -> str:
+        ids = json.dumps(self.prompts[number])
+        return " | ".join([*self.key, method, str(batch), hashlib.sha256(ids.encode()).hexdigest()[:12]])
+
+    def texts(self, method: str, batch: int) -> list[dict[str, Any]]:
+        """A record per prompt."""
+        missing = [n for n in range(len(self.prompts)) if self._key(method, n, batch) not in self.known]
+        group = len(missing) if batch > 1 else 1
+        for first in range(0, len(missing), max(group, 1)):
+            numbers, began = missing[first : first + group], time.perf_counter()
+            asked: list[Any] = [self.prompts[number] for number in numbers]
+            results = self.llm.generate(asked, method=method, sampling=self.sampling, batch_size=batch)
+            for number, result in zip(numbers, results, strict=True):
+                record = {
+                    "key": self._key(method, number, batch), "token_ids": result.token_ids, "exact": result.exact,
+                    "steps": len(result.steps), "seconds": (time.perf_counter() - began) / len(numbers),
+                }  # fmt: skip
+                self.known[record["key"]] = record
+                with self.arguments.output.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+            print(f"  {method}: {first + len(numbers)} of {len(missing)}", end="\r", flush=True)
+        return [self.known[self._key(method, n, batch)] for n in range(len(self.prompts))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-m", "--model", required=True)
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--data", type=Path, action="append", required=True)
+    parser.add_argument("--methods", default="prompt_lookup,lookahead")
+    parser.add_argument("--limit", type=int, default=20)
+    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--batch-size", type=int, default=1)
+    parser.add_argument("--lengths", help="SHORTEST,LONGEST tokens of a prompt")
+    parser.add_argument("--random-draft", action="store_true")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path("build/exact.jsonl"))
+    arguments = parser.parse_args()
+    draft = random_draft(arguments.model, getattr(torch, arguments.dtype)) if arguments.random_draft else None
+    llm = LLM(arguments.model, draft=draft, dtype=arguments.dtype, device="cpu", exact=True, compile=arguments.compile)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    lengths = [int(part) for part in arguments.lengths.split(",")] if arguments.lengths else []
+    run = Run(llm, arguments, prompts_of(llm, arguments.data, arguments.limit, lengths))
+    print(f"{arguments.model} {arguments.dtype} T={arguments.temperature} {llm.runner.exact}", flush=True)
+    plain = run.texts(PLAIN, 1)
+    for method in arguments.methods.split(","):
+        own = run.texts(method, arguments.batch_size)
+        same = sum(one["token_ids"] == other["token_ids"] for one, other in zip(own, plain, strict=True))
+        hits = sum(len(one["token_ids"]) for one in own) / sum(one["steps"] for one in own)
+        slots = f" in batches of {arguments.batch_size}" if arguments.batch_size > 1 else ""
+        print(f"{method}{slots}: identical {same} of {len(own)}, {hits:.2f} tokens per forward", flush=True)
+
+
+if __name__ == "__main__":
+    main()
