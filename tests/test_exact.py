@@ -62,7 +62,7 @@ def test_every_method_leaves_the_keys_and_values_of_plain_decoding(name, dtype):
 def branches(llm):
     """Whether keys and values of branching methods are plain decoding's, over prompts and samplings."""
     verdicts = []
-    for prompt in prompts():
+    for prompt in prompts()[:4]:
         for sampling in SAMPLINGS:
             _, states = cached(llm, prompt, "autoregressive", sampling)
             verdicts += [same(cached(llm, prompt, m, sampling)[1], states) for m in BRANCHING]
@@ -121,9 +121,9 @@ def test_trees_larger_than_what_was_compared_are_cut():
 def test_end_tokens_and_limits_among_what_is_carried():
     """Texts that end by an end token, a stop token or the limit, right behind an accepted branch."""
     llm = pair()
-    for prompt in prompts():
+    for prompt in prompts()[:4]:
         whole = llm.generate(prompt, method="autoregressive", sampling=SAMPLINGS[0]).token_ids
-        for end in range(1, 12):
+        for end in (1, 2, 5, 9):
             limit = SamplingParams(max_tokens=end, ignore_eos=True)
             stop = SamplingParams(max_tokens=24, ignore_eos=True, stop_token_ids=[whole[end]])
             for sampling in (limit, stop):
@@ -150,7 +150,7 @@ def test_a_carried_token_that_is_refused():
 
     exact_trees.Carried.of = classmethod(wrong)
     try:
-        for prompt in prompts():
+        for prompt in prompts()[:4]:
             for sampling in SAMPLINGS:
                 _, states = cached(llm, prompt, "autoregressive", sampling)
                 for method in BRANCHING:

@@ -162,7 +162,7 @@ def _difference(probe: _Probe, unit: int, reference: list[Tensor]) -> str:
             return f"rows in forwards of {unit} differ with what the other rows hold"
     if not _same(probe.chain(compared, 2 * unit, more=1), reference):
         return "rows differ with the number of visible slots"
-    for batch in BATCHES:
+    for batch in BATCHES if not probe.runner.compiled else ():  # compiled forwards take one sequence each
         for rows in (unit, 2 * unit):
             if batch * rows <= most and not _same(probe.chain(compared, rows, batch), reference):
                 return f"rows in a batch of {batch} differ from rows of a text alone"
