@@ -16,7 +16,7 @@ from torch import Tensor
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.runner import Runner
-from leapdecode.model.traits import WINDOWS, windows_of
+from leapdecode.model.traits import WINDOWS, first_line, windows_of
 from leapdecode.model.yardstick import cap, in_one_block, in_pieces
 
 TEXT = 16  # tokens of the longer probe text; a second one is half as long
@@ -159,8 +159,7 @@ def probe(runner: Runner) -> ProbeReport:
     except UnsupportedModel:
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise UnsupportedModel(f"a tree's forward fails ({lines[0][:160]})") from error
+        raise UnsupportedModel(f"a tree's forward fails ({first_line(error)})") from error
     if not math.isfinite(report.worst + report.tolerance):
         raise DamagedModel(f"{type(runner.model).__name__} gives logits that are not finite; its weights are damaged")
     if report.worst > report.tolerance:

@@ -18,7 +18,7 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.lines import SlotLines
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.slots import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
-from leapdecode.model.traits import context_length, masks_of, refuse_by_flag, text_config
+from leapdecode.model.traits import context_length, first_line, masks_of, refuse_by_flag, text_config
 
 if TYPE_CHECKING:
     from leapdecode.model.exact import RowClasses
@@ -127,8 +127,7 @@ def read_layout(model: Any) -> Layout:
     try:
         output = model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device), use_cache=True)
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
-        raise UnsupportedModel(f"a plain forward of one token fails ({reason})") from error
+        raise UnsupportedModel(f"a plain forward of one token fails ({first_line(error)})") from error
     layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UnsupportedModel("its cache does not hold keys and values for every layer, so it cannot be rolled back")
