@@ -1,10 +1,15 @@
 """The audit: identical, explained by a near-tie, unexplained."""
 
+import json
+
 import pytest
 import torch
 from tiny import CONFIGS, new_model, prompts
+from typer.testing import CliRunner
 
+import leapdecode.llm
 from leapdecode import LLM, SamplingParams
+from leapdecode.cli.app import app
 from leapdecode.errors import UnsupportedModel
 from leapdecode.measure.audit import audit, explain, first_difference, margins, yardstick
 from leapdecode.measure.loops import repeated_share
@@ -137,6 +142,46 @@ def test_every_text_that_a_fault_changes_is_unexplained(llm, monkeypatch, fault,
             assert found.exact == exact
     few = 0 if fault == "see_a_neighbour" else 3  # a chain sees no neighbour but its parents
     assert changed >= few
+
+
+@pytest.fixture
+def faulty(monkeypatch):
+    """Lets the commands load a sound model that then decodes with a fault."""
+
+    def install(fault):
+        owner, name, wrong = FAULTS[fault]
+        right = getattr(owner, name)
+
+        class Faulty(LLM):
+            def __init__(self, *arguments, **options):
+                monkeypatch.setattr(owner, name, right)
+                super().__init__(*arguments, **options)
+                monkeypatch.setattr(owner, name, wrong)
+
+        monkeypatch.setattr(leapdecode.llm, "LLM", Faulty)
+
+    return install
+
+
+def command(*arguments):
+    done = CliRunner().invoke(app, [*arguments, "--device", "cpu", "--max-tokens", "64", "--json"])
+    return done.exit_code, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("exact", ["--exact", "--no-exact"])
+def test_the_commands_fail_on_a_fault(faulty, tmp_path, exact):
+    prompt = find("code").prompts(1, "source")[0]
+    asked = ["generate", prompt, "--method", "lookahead", "--audit", exact]
+    bench = ["bench", "--methods", "lookahead", "--tasks", "code/source", "--limit", "1", exact]
+    status, sound = command(*asked)
+    assert (status, sound["audit"]["identical"]) == (0, 1)
+    faulty("lose_parent")
+    status, found = command(*asked)
+    assert (status, found["audit"]["unexplained"]) == (1, 1)
+    assert found["token_ids"] != sound["token_ids"]
+    status, report = command(*bench, "--output", str(tmp_path / "out"))
+    assert status == 1
+    assert [row["unexplained"] > 0 for row in report["rows"]] == [False, True]
 
 
 def test_a_fault_at_loading_is_refused(llm, monkeypatch):
