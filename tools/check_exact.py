@@ -6,8 +6,10 @@
     python tools/check_exact.py ... --batch-size 8 --lengths 50,1500    # more prompts than slots, lengths mixed
     python tools/check_exact.py ... --random-draft --methods draft_model,ouroboros
 
-Plain decoding of each prompt alone is the reference. Every text is a line of the output; a run that was interrupted
-goes on where it stopped. Reads lines with a `question` (asked in the chat template where there is one) or a `prompt`.
+Plain decoding of each prompt alone is the reference. Of texts that were decoded alone, the cached keys and values are
+compared too, bit for bit: rounding that changed no token shows there. Every text is a line of the output; a run that
+was interrupted goes on where it stopped, as long as the sources of decoding and the number of threads are the same.
+Reads lines with a `question` (asked in the chat template where there is one) or a `prompt`.
 """
 
 import argparse
@@ -22,10 +24,11 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+import leapdecode
 from leapdecode import LLM, SamplingParams
-from leapdecode.measure.machine import revision
 
 PLAIN = "autoregressive"
+DECODING = ("core", "executors", "llm", "methods", "model", "pools", "verify")  # folders that decide on a text
 DRAFT_SHAPE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 2,
                "num_key_value_heads": 1, "head_dim": 32}  # fmt: skip
 
@@ -39,6 +42,24 @@ def random_draft(folder: str, dtype: torch.dtype) -> Any:
         config.layer_types = config.layer_types[: config.num_hidden_layers]
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+
+
+def sources() -> str:
+    """A digest of the code that decides on a text."""
+    root, digest = Path(leapdecode.__file__).parent, hashlib.sha256()
+    for folder in DECODING:
+        for file in sorted((root / folder).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def states_of(llm: LLM, length: int) -> str:
+    """A digest of the keys and values of the first `length` tokens of the text that was decoded last, alone."""
+    (cache,) = llm.runner.spare
+    digest = hashlib.sha256()
+    for stack in cache.stacks.values():
+        digest.update(stack[:, 0, :, :length].contiguous().view(torch.uint8).cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def lines_of(files: list[Path]) -> Iterator[dict[str, Any]]:
@@ -77,7 +98,7 @@ class Run:
         self.llm, self.arguments, self.prompts = llm, arguments, prompts
         self.sampling = SamplingParams(max_tokens=arguments.max_tokens, temperature=arguments.temperature, seed=7)
         given = (arguments.model, str(llm.model.dtype), arguments.temperature, arguments.max_tokens,
-                 arguments.compile, revision())  # fmt: skip
+                 arguments.compile, sources(), torch.get_num_threads())  # fmt: skip
         self.key = [str(part) for part in given]
         self.known: dict[str, dict[str, Any]] = {}
         if arguments.output.exists():
@@ -96,12 +117,16 @@ class Run:
         for first in range(0, len(missing), max(group, 1)):
             numbers, began = missing[first : first + group], time.perf_counter()
             asked: list[Any] = [self.prompts[number] for number in numbers]
+            self.llm.runner.spare.clear()
             results = self.llm.generate(asked, method=method, sampling=self.sampling, batch_size=batch)
             for number, result in zip(numbers, results, strict=True):
                 record = {
                     "key": self._key(method, number, batch), "token_ids": result.token_ids, "exact": result.exact,
                     "steps": len(result.steps), "seconds": (time.perf_counter() - began) / len(numbers),
                 }  # fmt: skip
+                if batch == 1:
+                    cached = len(self.prompts[number]) + len(result.token_ids) - 1
+                    record["states"] = states_of(self.llm, cached)
                 self.known[record["key"]] = record
                 with self.arguments.output.open("a") as file:
                     file.write(json.dumps(record) + "\n")
@@ -135,8 +160,12 @@ def main() -> None:
         own = run.texts(method, arguments.batch_size)
         same = sum(one["token_ids"] == other["token_ids"] for one, other in zip(own, plain, strict=True))
         hits = sum(len(one["token_ids"]) for one in own) / sum(one["steps"] for one in own)
+        bits = ""
+        if arguments.batch_size == 1:
+            equal = sum(one["states"] == other["states"] for one, other in zip(own, plain, strict=True))
+            bits = f", keys and values bit-equal {equal} of {len(own)}"
         slots = f" in batches of {arguments.batch_size}" if arguments.batch_size > 1 else ""
-        print(f"{method}{slots}: identical {same} of {len(own)}, {hits:.2f} tokens per forward", flush=True)
+        print(f"{method}{slots}: identical {same} of {len(own)}{bits}, {hits:.2f} tokens per forward", flush=True)
 
 
 if __name__ == "__main__":
