@@ -1,17 +1,21 @@
 """Every error a user can cause, each with the rule that was broken and the way out in its message."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class LeapdecodeError(ValueError):
-    """Base of all user errors; the command line prints it as one line and exits with `exit_code`."""
+    """Base of all user errors; the command line prints it as one line and exits with `exit_code`.
+
+    Where some of several prompts could not be decoded, `results` holds the results of all of them.
+    """
 
     exit_code = 2
+    results: Sequence[object] = ()
 
 
 class UnknownName(LeapdecodeError):
-    """A method, option or executor that does not exist."""
+    """A method, option or scheduler that does not exist."""
 
 
 class OptionError(LeapdecodeError):
@@ -24,6 +28,10 @@ class PromptError(LeapdecodeError):
 
 class PoolError(LeapdecodeError):
     """A saved pool that cannot be read, or that belongs to another tokenizer."""
+
+
+class ResultsError(LeapdecodeError):
+    """A folder without a bench's results, or with damaged ones."""
 
 
 class ModelUnavailable(LeapdecodeError):
@@ -63,4 +71,3 @@ class NotFinite(LeapdecodeError):
             f"the model's scores behind {tokens} tokens are not finite: the text overflows this dtype, the "
             "weights are damaged, or a processor forbids every token; try dtype='float32' (--dtype float32)"
         )
-        self.results: list[object] = []

@@ -16,12 +16,13 @@ import pytest
 from leapdecode import LLM, SamplingParams
 from leapdecode.cli.contenders import parse_methods
 from leapdecode.errors import OptionError, PromptError, UnknownName
-from leapdecode.measure.bench import Bench, Record, Workload
+from leapdecode.measure.bench import Bench, Workload
 from leapdecode.measure.contenders import Ours, Outcome
 from leapdecode.measure.intervals import median_interval
 from leapdecode.measure.memory import PeakMemory
 from leapdecode.measure.peers import peers
 from leapdecode.measure.presets import PRESETS, find_preset
+from leapdecode.measure.records import Record
 from leapdecode.measure.store import Store
 from leapdecode.measure.summary import document, speed
 from leapdecode.measure.workloads import build, read_prompts
@@ -351,7 +352,8 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     started = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
     path = folder / "records.jsonl"
     deadline = time.monotonic() + 120
-    while not path.exists() and time.monotonic() < deadline:
+    # the file is there before its first row
+    while not (path.exists() and path.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     started.send_signal(signal.SIGINT)
     _, said = started.communicate(timeout=60)

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import pytest
-from tiny import VOCABULARY, decode, prompts, runner, texts
+from tiny import VOCABULARY, decode, finish, prompts, runner, texts
 
-from leapdecode.core import SamplingParams, Sequence, TokenTree
+from leapdecode.core import Request, SamplingParams, TokenTree
 from leapdecode.errors import InvalidTree
-from leapdecode.executors import Batched
 from leapdecode.measure.control import Unguessable
 from leapdecode.methods import names
 from leapdecode.methods.base import Method, private_random
@@ -44,10 +43,8 @@ class Hostile(Method):
 
 
 def run(kind, params, batch_size):
-    made = [Sequence(text, params, number, max_length=256) for number, text in enumerate(prompts())]
-    jobs = [(Hostile(kind=kind), sequence) for sequence in made]
-    list(Batched({"target": runner("llama")}, batch_size).run(jobs))
-    return texts(made)
+    asked = [Request(text, params, Hostile(kind=kind), stream=number) for number, text in enumerate(prompts())]
+    return texts(finish(runner("llama"), None, asked, batch_size))
 
 
 @pytest.mark.parametrize("batch_size", [1, 8])
@@ -60,8 +57,7 @@ def test_hostile_guesses_change_nothing(kind, batch_size):
 def test_offering_every_token_always_hits():
     """The bushy tree holds every possible next token, so each step gains two."""
     params = SamplingParams(max_tokens=24)
-    (sequence,) = [Sequence(prompts()[3], params, max_length=256)]
-    list(Batched({"target": runner("llama")}, 1).run([(Hostile(kind="bushy"), sequence)]))
+    (sequence,) = finish(runner("llama"), None, [Request(prompts()[3], params, Hostile(kind="bushy"))])
     assert sequence.stats.tokens_per_forward == 2.0
 
 

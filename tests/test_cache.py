@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tiny import VOCABULARY, decode, prompts, runner, texts
 from tiny import plain_logits as plain
 
-import leapdecode.model.lines as running
+import leapdecode.model.kv_cache as running
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.model.lines import SlotLines, common_prefix
+from leapdecode.model.kv_cache import KVCache, common_prefix
 from leapdecode.model.masks import unpack_bits
 
 LONG = SamplingParams(max_tokens=200)
@@ -25,10 +25,10 @@ def check(name, text, tree, nodes, logits):
 
 def start(name, *texts_):
     made = [Sequence(text, LONG, max_length=256) for text in texts_]
-    lines = SlotLines(runner(name), len(made), 32)
+    cache = KVCache(runner(name), len(made), 32)
     for sequence in made:
-        lines.join(sequence)
-    return lines, made
+        cache.allocate(sequence)
+    return cache, made
 
 
 @settings(max_examples=25, deadline=None)
@@ -37,7 +37,7 @@ def test_random_trees_grow_and_commit(seed, name):
     """Any sequence of growing trees, commits along random paths and new texts matches plain forwards."""
     draw = random.Random(seed)
     text = [draw.randrange(VOCABULARY) for _ in range(draw.randint(1, 20))]
-    lines, (sequence,) = start(name, text)
+    cache, (sequence,) = start(name, text)
     for _ in range(3):
         tree, seen = TokenTree(sequence.pending), 0
         for _ in range(draw.randint(1, 2)):
@@ -45,7 +45,7 @@ def test_random_trees_grow_and_commit(seed, name):
                 tree.add(draw.randrange(len(tree)), draw.randrange(VOCABULARY), "test")
             if len(tree) == seen:
                 continue
-            (raw,) = lines.forward([Forward("target", sequence, tree)])
+            (raw,) = cache.forward([Forward("target", sequence, tree)])
             assert raw.nodes == list(range(seen, len(tree)))
             check(name, sequence.tokens, tree, raw.nodes, raw.logits_NV)
             seen = len(tree)
@@ -54,55 +54,55 @@ def test_random_trees_grow_and_commit(seed, name):
         while tree.parents[path[0]] >= 0:
             path.insert(0, tree.parents[path[0]])
         sequence.tokens += [tree.tokens[node] for node in path[1:]] + [draw.randrange(VOCABULARY)]
-        lines.commit([Commit("target", sequence, path)])
+        cache.commit([Commit("target", sequence, path)])
 
 
 def test_a_lagging_line_catches_up():
-    lines, (sequence,) = start("llama", [1, 2, 3])
-    lines.forward([Forward("target", sequence, TokenTree(3))])
-    lines.commit([Commit("target", sequence, [0])])
+    cache, (sequence,) = start("llama", [1, 2, 3])
+    cache.forward([Forward("target", sequence, TokenTree(3))])
+    cache.commit([Commit("target", sequence, [0])])
     sequence.tokens += [9, 8, 7, 6]
     tree = TokenTree(6)
     tree.add_chain(0, [5, 4], "test")
-    (raw,) = lines.forward([Forward("target", sequence, tree)])
+    (raw,) = cache.forward([Forward("target", sequence, tree)])
     assert raw.rows == 6
     check("llama", sequence.tokens, tree, raw.nodes, raw.logits_NV)
 
 
-def test_a_line_that_ran_ahead_is_cut_back_to_the_text():
-    lines, (sequence,) = start("llama", [1, 2, 3])
+def test_a_cache_that_ran_ahead_is_cut_back_to_the_text():
+    cache, (sequence,) = start("llama", [1, 2, 3])
     tree = TokenTree(3)
     path = [0, *tree.add_chain(0, [4, 5, 6], "test")]
-    lines.forward([Forward("draft", sequence, tree)])
-    lines.commit([Commit("draft", sequence, path)])
+    cache.forward([Forward("draft", sequence, tree)])
+    cache.commit([Commit("draft", sequence, path)])
     sequence.tokens += [4, 5, 9]
-    lines.follow(Commit("target", sequence, []))
-    assert lines.lines[sequence.id].tokens == [1, 2, 3, 4, 5]
+    cache.follow(Commit("target", sequence, []))
+    assert cache.sequences[sequence.id].tokens == [1, 2, 3, 4, 5]
     after = TokenTree(9)
-    (raw,) = lines.forward([Forward("draft", sequence, after)])
+    (raw,) = cache.forward([Forward("draft", sequence, after)])
     assert raw.rows == 1
     check("llama", sequence.tokens, after, raw.nodes, raw.logits_NV)
 
 
 def test_a_line_may_decode_ahead_of_the_text():
     """A draft commits its own guesses; its next root is its own last token."""
-    lines, (sequence,) = start("llama", [1, 2, 3])
+    cache, (sequence,) = start("llama", [1, 2, 3])
     tree = TokenTree(3)
     tree.add(0, 4, "draft")
-    lines.forward([Forward("draft", sequence, tree)])
-    lines.commit([Commit("draft", sequence, [0, 1])])
+    cache.forward([Forward("draft", sequence, tree)])
+    cache.commit([Commit("draft", sequence, [0, 1])])
     ahead = TokenTree(5)
-    (raw,) = lines.forward([Forward("draft", sequence, ahead)])
+    (raw,) = cache.forward([Forward("draft", sequence, ahead)])
     assert raw.context == [1, 2, 3, 4, 5]
     torch.testing.assert_close(raw.logits_NV[0], plain("llama", [1, 2, 3, 4, 5])[-1], atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize(("known", "shared"), [([1, 2, 3, 4], 3), ([1, 2, 9], 2), ([8, 8, 8], 0)])
 def test_fork_shares_the_longest_common_prefix(known, shared):
-    lines, (first, second) = start("llama", [1, 2, 3, 7], known)
-    lines.forward([Forward("target", first, TokenTree(7))])
-    assert lines.fork(first, second) == shared
-    (raw,) = lines.forward([Forward("target", second, TokenTree(second.pending))])
+    cache, (first, second) = start("llama", [1, 2, 3, 7], known)
+    cache.forward([Forward("target", first, TokenTree(7))])
+    assert cache.fork(first, second) == shared
+    (raw,) = cache.forward([Forward("target", second, TokenTree(second.pending))])
     assert raw.rows == len(known) - shared
     torch.testing.assert_close(raw.logits_NV[0], plain("llama", known)[-1], atol=1e-9, rtol=0)
 
@@ -127,40 +127,40 @@ def test_prefill_forwards_are_those_that_gave_no_token(monkeypatch):
     assert stats.target_rows == 49 + 32
 
 
-def test_a_cache_that_is_too_small_grows():
+def test_a_a_cache_that_is_too_small_grows():
     on = runner("llama")
     on.spare.clear()
-    lines, (sequence,) = start("llama", [1, 2])
-    lines.store = running.SlotCache(on.layout, 1, 64)
+    cache, (sequence,) = start("llama", [1, 2])
+    cache.store = running.SlotCache(on.layout, 1, 64)
     assert texts(decode(on, [[1, 2] * 60], "lookahead")) == texts(decode(on, [[1, 2] * 60]))
     tree = TokenTree(2)
     nodes = [0, *tree.add_chain(0, [3] * 100, "test")]
-    (raw,) = lines.forward([Forward("target", sequence, tree)])
+    (raw,) = cache.forward([Forward("target", sequence, tree)])
     check("llama", [1, 2], tree, nodes[::25], raw.logits_NV[::25])
-    assert lines.store.slots >= 128
+    assert cache.store.slots >= 128
 
 
 def test_rows_stay_adjoining_when_a_sequence_leaves():
-    lines, (first, second, third) = start("llama", [1, 2, 3], [4, 5], [6, 7, 8, 9])
+    cache, (first, second, third) = start("llama", [1, 2, 3], [4, 5], [6, 7, 8, 9])
     everyone = [first, second, third]
-    lines.forward([Forward("target", one, TokenTree(one.pending)) for one in everyone])
-    lines.commit([Commit("target", one, [0]) for one in everyone])
-    lines.leave(first)
-    assert sorted(line.row for line in lines.lines.values()) == [0, 1]
+    cache.forward([Forward("target", one, TokenTree(one.pending)) for one in everyone])
+    cache.commit([Commit("target", one, [0]) for one in everyone])
+    cache.free(first)
+    assert sorted(one.row for one in cache.sequences.values()) == [0, 1]
     for one in (second, third):
         one.tokens.append(11)
-    raws = lines.forward([Forward("target", one, TokenTree(11)) for one in (second, third)])
-    assert lines.store.aimed.rows == slice(0, 2), "the model sees a view of the cache, not a copy"
+    raws = cache.forward([Forward("target", one, TokenTree(11)) for one in (second, third)])
+    assert cache.store.aimed.rows == slice(0, 2), "the model sees a view of the cache, not a copy"
     for one, raw in zip((second, third), raws, strict=True):
         assert raw.rows == 1
         torch.testing.assert_close(raw.logits_NV[0], plain("llama", one.tokens)[-1], atol=1e-9, rtol=0)
 
 
 def test_some_rows_of_a_batch_may_wait():
-    lines, (first, second, third) = start("llama", [1, 2, 3], [4, 5], [6, 7, 8, 9])
-    raws = lines.forward([Forward("target", one, TokenTree(one.pending)) for one in (first, third)])
+    cache, (first, second, third) = start("llama", [1, 2, 3], [4, 5], [6, 7, 8, 9])
+    raws = cache.forward([Forward("target", one, TokenTree(one.pending)) for one in (first, third)])
     torch.testing.assert_close(raws[1].logits_NV[0], plain("llama", third.tokens)[-1], atol=1e-9, rtol=0)
-    (raw,) = lines.forward([Forward("target", second, TokenTree(second.pending))])
+    (raw,) = cache.forward([Forward("target", second, TokenTree(second.pending))])
     torch.testing.assert_close(raw.logits_NV[0], plain("llama", second.tokens)[-1], atol=1e-9, rtol=0)
 
 

@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from leapdecode.cli.results import resuming
 from leapdecode.methods import names
 
 ENVIRONMENT = {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
@@ -42,6 +44,17 @@ def test_json_has_the_published_schema(document):
     assert [len(step["tokens"]) for step in document["steps"]] == stats["accepted_lengths"]
     assert set(document["steps"][0]) == {"tokens", "sources", "rows"}
     assert document["audit"]["unexplained"] == 0
+
+
+def test_log_probabilities_are_in_the_document_where_they_are_asked_for():
+    done = run("generate", "def f(", "--max-tokens", "4", "--logprobs", "2", "--json")
+    told = json.loads(done.stdout)["logprobs"]
+    assert [len(one["top"]) for one in told] == [2] * 4
+    assert all(one["logprob"] <= max(one["top"].values()) <= 0 for one in told)
+    refused = run("generate", "x", "--logprobs", "-1")
+    assert refused.returncode == 2
+    assert b"logprobs=-1" in refused.stderr
+    assert b"add --json" in run("generate", "x", "--logprobs", "2").stderr
 
 
 def test_into_a_pipe_goes_the_bare_text(document):
@@ -136,7 +149,7 @@ BAD = {
     "a file for a model": (["generate", "x", "-m", "README.md"], 3, "is a file"),
     "no such folder": (["generate", "x", "-m", "./nothing"], 3, "no folder"),
     "attention": (["generate", "x", "--attn", "flash"], 2, "sdpa"),
-    "executor": (["generate", "x", "--executor", "batch"], 2, "batched"),
+    "scheduler": (["generate", "x", "--scheduler", "batch"], 2, "batched"),
     "seed of more than 64 bits": (["generate", "x", "--seed", str(1 << 64)], 2, "2**64 - 1"),
     "seed of a bench": (["bench", "--seed", str(-(1 << 64)), "--limit", "1"], 2, "seed"),
     "temperature that is no number": (["generate", "x", "--temperature", "nan"], 2, "temperature=nan"),
@@ -226,7 +239,7 @@ def test_stdin_that_is_no_text():
     assert "UTF-8" in done.stderr.decode()
 
 
-@pytest.mark.parametrize("command", ["demo", "generate", "methods", "doctor"])
+@pytest.mark.parametrize("command", ["demo", "generate", "bench", "report", "tune", "methods", "doctor"])
 def test_help_has_examples_and_defaults(command):
     shown = run(command, "--help").stdout.decode()
     assert "Examples:" in shown
@@ -242,3 +255,10 @@ def test_model_text_cannot_steer_the_terminal():
     from leapdecode.cli.show import escape
 
     assert escape("a\x1b[31mb\x07\r\u202e\n\t") == "a\\x1b[31mb\\x07\\r\\u202e\n\t"
+
+
+def test_the_command_that_goes_on_with_a_stopped_bench():
+    begun = ["bench", "--tasks", "jsonl=my --output.jsonl"]
+    assert resuming(begun, Path("a b")) == "leapdecode bench --tasks 'jsonl=my --output.jsonl' --resume --output 'a b'"
+    again = ["bench", "--resume", "--output=a"]
+    assert resuming(again, Path("a")) == "leapdecode bench --resume --output=a"

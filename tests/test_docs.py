@@ -1,12 +1,15 @@
 """What the documents show works as they show it."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
-from tiny import decode, prompts, runner, texts
+import pytest
+from tiny import decode, finish, prompts, runner, texts
 
-from leapdecode.core import Sequence
-from leapdecode.executors import Batched
+from leapdecode.core import Request, SamplingParams
+from leapdecode.engine import Engine
 from leapdecode.methods import names
 from leapdecode.methods.base import Method
 
@@ -32,16 +35,40 @@ def test_the_example_method_is_a_lossless_method():
     exec(compile(blocks("docs/adding_a_method.md")[0], "adding_a_method.md", "exec"), space)
     echo = space["Echo"]
     assert issubclass(echo, Method)
-    made = [Sequence(text, max_length=100) for text in prompts()]
-    list(Batched({"target": runner("llama")}, 8).run([(echo(length=3), sequence) for sequence in made]))
-    plain = decode(runner("llama"), prompts(), params=made[0].params)
-    assert texts(made) == [text[: len(one.generated)] for text, one in zip(texts(plain), made, strict=True)]
+    params = SamplingParams(max_tokens=40)
+    asked = [Request(text, params, echo(length=3), stream=number) for number, text in enumerate(prompts())]
+    made = finish(runner("llama"), None, asked, batch_size=8)
+    assert texts(made) == texts(decode(runner("llama"), prompts(), params=params))
 
 
-def test_links_lead_somewhere():
-    for name in ("README.md", "docs/architecture.md", "docs/adding_a_method.md", "docs/log.md"):
-        for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text()):
+def pages():
+    """Every page in Markdown that readers are led to."""
+    places = ("*.md", "docs/**/*.md", "benchmarks/*.md")
+    found = [path for place in places for path in ROOT.glob(place)]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+@pytest.mark.parametrize("name", pages())
+def test_links_lead_somewhere(name):
+    for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text()):
+        if not link.startswith("https://"):
             assert (ROOT / name).parent.joinpath(link).exists(), link
+
+
+FINDINGS = sorted((ROOT / "docs" / "findings").glob("2*.md"))
+
+
+@pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
+def test_a_finding_has_a_question_figures_and_a_decision(path):
+    heads = re.findall(r"^## (.*)$", path.read_text(), flags=re.MULTILINE)
+    assert [head for head in heads if head != "Command"] == ["Question", "Figures", "Decision"]
+
+
+def test_the_index_lists_every_finding_newest_first():
+    listed = re.findall(r"\]\((2.*)\.md\)", (ROOT / "docs" / "findings" / "README.md").read_text())
+    assert sorted(listed) == [path.stem for path in FINDINGS]
+    days = [name[:10] for name in listed]
+    assert days == sorted(days, reverse=True)
 
 
 def test_the_example_task_is_a_task():
@@ -51,3 +78,38 @@ def test_the_example_task_is_a_task():
     (example,) = task.examples("held_out", 1)
     assert task.score(example, example.completion) == 1.0
     assert task.score(example, " 1 2\n") == 0.0
+
+
+def test_the_example_scheduler_goes_by_length():
+    space = {}
+    exec(compile(blocks("docs/adding_a_scheduler.md")[0], "adding_a_scheduler.md", "exec"), space)
+    engine = Engine({"target": runner("llama")}, space["ShortFirst"](1))
+    asked = [Request(text, SamplingParams(max_tokens=3)) for text in reversed(prompts()[:4])]
+    for request in asked:
+        engine.add(request)
+    ended = []
+    while engine.busy:
+        ended += [event.request_id for event in engine.step() if event.finish_reason]
+    assert ended == [request.id for request in reversed(asked)]
+
+
+@pytest.mark.slow
+def test_the_example_of_live_traffic_runs():
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "async_traffic.py"], capture_output=True, text=True, check=True
+    )
+    assert len(done.stdout.splitlines()) == 20
+    assert " 8 tokens" in done.stdout
+
+
+def test_the_tables_of_results_are_what_the_folders_give():
+    check = [sys.executable, ROOT / "benchmarks" / "tables.py", "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_results_are_kept_without_pages_and_plots():
+    git = ["git", "-C", ROOT, "ls-files", "benchmarks/results"]
+    done = subprocess.run(git, capture_output=True, text=True, check=False)
+    kept = {Path(name).name for name in done.stdout.splitlines()}
+    assert kept <= {".gitignore", "results.json", "run.json", "records.jsonl.gz"}

@@ -3,12 +3,11 @@
 import copy
 
 import pytest
-from tiny import CONFIGS, decode, draft_of, model, new_model, prompts, runner, texts
+from tiny import CONFIGS, decode, draft_of, finish, model, new_model, prompts, runner, texts
 
 from leapdecode import LLM, Pool, SamplingParams
-from leapdecode.core import Sequence, TokenTree
+from leapdecode.core import Request, Sequence, TokenTree
 from leapdecode.errors import OptionError, PoolError
-from leapdecode.executors import Batched
 from leapdecode.hf import decoding
 from leapdecode.measure.control import Unguessable
 from leapdecode.methods import make
@@ -24,10 +23,7 @@ LONG = SamplingParams(max_tokens=40)
 
 
 def run(on, draft, method, params=LONG, text=None, **options):
-    made = Sequence(text or prompts()[4], params, max_length=on.max_length)
-    for _ in Batched({"target": on, "draft": draft}, 1).run([(make(method, options), made)]):
-        pass
-    return made
+    return finish(on, draft, [Request(text or prompts()[4], params, method, options)])[0]
 
 
 def test_a_perfect_draft_is_accepted_whole_and_evaluates_every_token_once():
@@ -102,9 +98,8 @@ def test_a_useless_draft_is_soon_left_alone():
         parameter.data.normal_()
     method = make("draft_model", {})
     method.budget = RowBudget(None, lambda rows, context: 1.0, draft=RowBudget(None, lambda rows, context: 0.1))
-    text = Sequence(prompts()[4], SamplingParams(max_tokens=600), max_length=2048)
-    for _ in Batched({"target": on, "draft": Runner(other)}, 1).run([(method, text)]):
-        pass
+    asked = Request(prompts()[4], SamplingParams(max_tokens=600), method)
+    (text,) = finish(on, Runner(other), [asked])
     assert text.stats.draft_forwards * 0.1 < 0.1 * text.stats.target_forwards
     assert text.stats.draft_forwards > 0
 
@@ -112,9 +107,7 @@ def test_a_useless_draft_is_soon_left_alone():
 def test_a_good_draft_is_used_to_the_full():
     on, method = runner("llama"), make("draft_model", {"gamma": 6, "confidence": 0.0})
     method.budget = RowBudget(None, lambda rows, context: 1.0, draft=RowBudget(None, lambda rows, context: 0.02))
-    text = Sequence(prompts()[4], SamplingParams(max_tokens=100), max_length=256)
-    for _ in Batched({"target": on, "draft": on}, 1).run([(method, text)]):
-        pass
+    (text,) = finish(on, on, [Request(prompts()[4], SamplingParams(max_tokens=100), method)])
     assert text.stats.accepted_lengths[-3] == 7
 
 
@@ -285,11 +278,11 @@ def test_nothing_is_drafted_that_could_not_be_accepted(method):
     varied = SamplingParams(max_tokens=40, temperature=1.0, seed=3)
     text = run(on, on, "draft_model", varied).generated
     place = next(place for place in range(2, 9) if text[place] not in text[:place])
-    made = Sequence(prompts()[4], varied, end_tokens=frozenset([text[place]]), max_length=256)
-    for _ in Batched({"target": on, "draft": on}, 1).run(
-        [(make("draft_model", {"gamma": 9, "confidence": 0.0}), made)]
-    ):
-        pass
+    asked = Request(
+        prompts()[4], varied, "draft_model", {"gamma": 9, "confidence": 0.0},
+        end_tokens=frozenset([text[place]]),
+    )  # fmt: skip
+    (made,) = finish(on, on, [asked])
     assert made.generated == text[: place + 1]
     assert made.stats.draft_forwards == place + 1
 
@@ -297,11 +290,9 @@ def test_nothing_is_drafted_that_could_not_be_accepted(method):
 @pytest.mark.parametrize("verification", ["seeded", "rejection"])
 def test_more_siblings_than_tokens(verification):
     on, warm = runner("llama"), SamplingParams(max_tokens=6, temperature=1.0)
-    made = Sequence(prompts()[4], warm, max_length=256, verification=verification)
-    for _ in Batched({"target": on, "draft": draft_of(on)}, 1).run(
-        [(make("multi_candidate", {"k_config": "100x1"}), made)]
-    ):
-        pass
+    options = {"k_config": "100x1"}
+    asked = Request(prompts()[4], warm, "multi_candidate", options, verification)
+    (made,) = finish(on, draft_of(on), [asked])
     assert len(made.generated) == 6
 
 

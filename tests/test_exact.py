@@ -7,8 +7,8 @@ import torch
 from tiny import CONFIGS, new_model, prompts
 
 from leapdecode import LLM, SamplingParams
+from leapdecode.engine import exact_trees
 from leapdecode.errors import OptionError, UnsupportedModel
-from leapdecode.methods import exact_trees
 from leapdecode.model import exact
 from leapdecode.model.exact import RowClasses, find_row_classes, row_classes
 
@@ -96,7 +96,7 @@ def test_a_text_does_not_depend_on_its_company(method, sampling):
 
 
 def test_prompts_in_chunks_and_samples_of_one_prompt(monkeypatch):
-    monkeypatch.setattr("leapdecode.model.lines.CHUNK", 16)
+    monkeypatch.setattr("leapdecode.model.kv_cache.CHUNK", 16)
     llm, long = pair(), prompts()[0] * 9
     three = SamplingParams(max_tokens=16, ignore_eos=True, temperature=1.0, n=3)
     plain = llm.generate(long, method="autoregressive", sampling=three, batch_size=1)
@@ -173,6 +173,19 @@ def test_row_classes_are_found_once_and_kept(monkeypatch, tmp_path):
     assert row_classes(runner, whole=False, path=file) == found
 
 
+def test_what_was_too_dear_for_auto_stays_so(monkeypatch, tmp_path):
+    runner, file = pair().runner, tmp_path / "facts.json"
+    runner.exact = None
+    monkeypatch.setattr(exact, "AUTO_COST", 1.15)
+    monkeypatch.setattr(exact, "_cost", lambda *_: 1.3)
+    assert not row_classes(runner, whole=False, path=file).cheap
+    monkeypatch.setattr(exact, "_cost", lambda *_: 1.0)
+    found = row_classes(runner, whole=True, path=file)
+    assert found.whole
+    assert not found.cheap
+    assert not row_classes(runner, whole=False, path=file).cheap
+
+
 def test_auto_goes_by_what_exactness_costs(monkeypatch):
     model = new_model(CONFIGS["llama"](), torch.float32)
     assert not LLM(model).exact  # tests leave nothing to a clock
@@ -212,5 +225,33 @@ def test_rows_that_depend_on_their_number_are_noticed(monkeypatch):
     handle = model.model.layers[0].mlp.register_forward_hook(nudge)
     try:
         assert not find_row_classes(runner).unit
+    finally:
+        handle.remove()
+
+
+def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkeypatch):
+    """Where forwards of more than 40 rows take another kernel, smaller ones are exact among themselves."""
+    monkeypatch.setattr(exact, "FORMAT", "of rows beyond 40")
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    handle = model.model.layers[0].mlp.register_forward_hook(
+        lambda module, inputs, output: output * (1 + 1e-6 * (output.shape[0] * output.shape[1] > 40))
+    )
+    try:
+        llm = LLM(model, exact=True)
+        classes = llm.runner.exact
+        assert classes.unit
+        assert classes.most in (16, 32)
+        sizes = []
+        model.register_forward_pre_hook(lambda _, inputs, given: sizes.append(given["input_ids"].numel()),
+                                        with_kwargs=True)  # fmt: skip
+        for prompt in prompts()[:2]:
+            plain, states = cached(llm, prompt, "autoregressive", SAMPLINGS[0])
+            for method in ("jacobi", "prompt_lookup", "lookahead"):
+                result, found = cached(llm, prompt, method, SAMPLINGS[0])
+                assert result.token_ids == plain.token_ids
+                assert same(found, states)
+        together = llm.generate(prompts()[:5], method="lookahead", sampling=SAMPLINGS[0])
+        assert together[0].token_ids == llm.generate(prompts()[0], sampling=SAMPLINGS[0]).token_ids
+        assert max(sizes) <= max(classes.most, *(len(prompt) for prompt in prompts()))
     finally:
         handle.remove()

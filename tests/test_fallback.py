@@ -126,17 +126,17 @@ def test_without_a_fallback_the_message_names_it(model):
     assert "\n" not in str(caught.value)
 
 
-def test_a_line_that_is_cleaned_takes_the_whole_text_again(model):
-    lines, texts = PlainRunner(model, "").open(2, 0), []
+def test_a_cache_that_is_cleaned_takes_the_whole_text_again(model):
+    cache, texts = PlainRunner(model, "").open(2, 0), []
     for prompt in ([1, 2, 3, 4], [1, 2, 3, 4]):
         text = Sequence(prompt, SHORT)
-        lines.join(text)
-        lines.forward([Forward("target", text, TokenTree(text.pending))])
-        lines.commit([Commit("target", text, [0])])
+        cache.allocate(text)
+        cache.forward([Forward("target", text, TokenTree(text.pending))])
+        cache.commit([Commit("target", text, [0])])
         text.tokens.append(5)
         texts.append(text)
-    lines.clean(texts[1], keep_text=False)
-    raws = lines.forward([Forward("target", text, TokenTree(5)) for text in texts])
+    cache.clean(texts[1], keep_text=False)
+    raws = cache.forward([Forward("target", text, TokenTree(5)) for text in texts])
     torch.testing.assert_close(raws[0].logits_NV, raws[1].logits_NV)
     assert raws[1].rows == 5
 

@@ -308,7 +308,7 @@ def test_an_error_ends_the_streamer(exact):
 
     inputs = encoded(exact, PROMPT)
     length = inputs["input_ids"].shape[1]
-    streamer = TextIteratorStreamer(exact.tokenizer, skip_prompt=True, timeout=5)
+    streamer = TextIteratorStreamer(exact.tokenizer, skip_prompt=True, timeout=60)
     with pytest.raises(ValueError, match="empty list"):
         decoding().generate(
             exact.model,

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 import torch
-from tiny import CONFIGS, MORE_CONFIGS, model, new_model, runner
+from tiny import CONFIGS, MORE_CONFIGS, finish, model, new_model, runner
 from transformers import (
     AutoTokenizer,
     LlamaConfig,
@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.core import Sequence
+from leapdecode.core import Request
 from leapdecode.errors import (
     DamagedModel,
     LeapdecodeError,
@@ -26,7 +26,6 @@ from leapdecode.errors import (
     UnknownName,
     UnsupportedModel,
 )
-from leapdecode.executors import Batched
 from leapdecode.llm.checks import check_causal_model, check_tokenizer
 from leapdecode.methods import make, names
 from leapdecode.model import embedded
@@ -68,7 +67,7 @@ def test_several_samples_are_several_streams(llm):
     sampling = SamplingParams(max_tokens=16, temperature=1.0, n=3, seed=1)
     found = llm.generate("def ", sampling=sampling)
     assert len({tuple(result.token_ids) for result in found}) == 3
-    assert ids(found) == ids(llm.generate("def ", method="autoregressive", sampling=sampling, executor="single"))
+    assert ids(found) == ids(llm.generate("def ", method="autoregressive", sampling=sampling, scheduler="single"))
 
 
 def test_prompts_as_text_ids_and_chat(llm):
@@ -247,9 +246,7 @@ def test_a_recorded_trajectory_can_be_read(llm):
 def test_a_method_that_decodes_again_records_anew():
     method, texts = make("jacobi", {"record": True, "initial": "prompt", "refill": "prompt"}), []
     for _ in "ab":
-        text = Sequence([5, 17, 3, 40] * 4, SHORT, max_length=256)
-        for _ in Batched({"target": runner("llama")}, 1).run([(method, text)]):
-            pass
+        (text,) = finish(runner("llama"), None, [Request([5, 17, 3, 40] * 4, SHORT, method)])
         texts.append(method.artifacts())
         assert len(method.artifacts()["trajectory"]) == len(text.steps)
     assert texts[0] == texts[1]

@@ -6,13 +6,13 @@ import pytest
 import torch
 from tiny import CONFIGS, MORE_CONFIGS, decode, model, new_model, prompts, runner, texts
 
-import leapdecode.methods.base as base
 from leapdecode.core import SamplingParams, TokenTree
+from leapdecode.engine import decoding
 from leapdecode.methods import names
 from leapdecode.model import masks
-from leapdecode.model.lines import SlotLines
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
-from leapdecode.verify import choice
+from leapdecode.verify import sampler
 from leapdecode.verify.walk import walk
 
 GREEDY = SamplingParams(max_tokens=32)
@@ -135,19 +135,19 @@ def stepwise_noise(seed, stream, position, calls=itertools.count()):  # noqa: B0
 
 
 MUTANTS = {
-    "walk": (base, "walk", wrong_walk),
+    "walk": (decoding, "walk", wrong_walk),
     "mask": (masks, "unpack_bits", blind_mask),
-    "commit": (SlotLines, "commit", lambda self, requests: _commit_without_moving(self, requests)),
-    "noise": (choice, "counter_key", stepwise_noise),
+    "commit": (KVCache, "commit", lambda self, requests: _commit_without_moving(self, requests)),
+    "noise": (sampler, "counter_key", stepwise_noise),
     "positions": (masks.RowPlan, "row_positions", lambda plan: [min(slot, plan.base) for slot in plan.row_slots()]),
 }
 
 
-def _commit_without_moving(lines, requests):
+def _commit_without_moving(cache, requests):
     for request in requests:
-        line = lines.lines[request.sequence.id]
-        line.tokens += [line.tree.tokens[node] for node in request.path]
-        line.tree, line.evaluated = None, 0
+        own = cache.sequences[request.sequence.id]
+        own.tokens += [own.tree.tokens[node] for node in request.path]
+        own.tree, own.evaluated = None, 0
 
 
 @pytest.mark.parametrize("method", ["lookahead", "multi_candidate"])

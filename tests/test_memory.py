@@ -8,7 +8,7 @@ from tiny import CONFIGS, new_model, prompts
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import runner as running
-from leapdecode.model.slots import SlotCache
+from leapdecode.model.kv_store import SlotCache
 
 
 def test_unused_max_tokens_cost_nothing():

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from leapdecode.core import SamplingParams, TokenTree
-from leapdecode.verify.choice import Chooser
 from leapdecode.verify.noise import HIGHEST, LOWEST, counter_key, gumbel, uniform
+from leapdecode.verify.sampler import Sampler
 
 TOKENS = torch.arange(4096)
 
@@ -69,11 +69,11 @@ def test_the_same_counter_gives_the_same_noise():
 
 
 def choose_many(logits, params, draws=20000):
-    chooser = Chooser(params, 0, 0)
+    sampler = Sampler(params, 0, 0)
     counts = torch.zeros(logits.shape[-1])
     for number in range(draws):
-        chooser.stream = number
-        counts[int(chooser(logits, [0], TokenTree(0), [0]))] += 1
+        sampler.stream = number
+        counts[int(sampler(logits, [0], TokenTree(0), [0]))] += 1
     return counts / draws
 
 
@@ -88,8 +88,8 @@ def choose_many(logits, params, draws=20000):
 )
 def test_the_choice_has_the_processed_law(params):
     logits = torch.tensor([[2.0, 1.0, 0.5, 0.0, -1.0, -3.0]], dtype=torch.float64)
-    chooser = Chooser(params, 0, 0)
-    expected = chooser.pipeline(logits, [0], TokenTree(0), [0]).softmax(-1)[0]
+    sampler = Sampler(params, 0, 0)
+    expected = sampler.pipeline(logits, [0], TokenTree(0), [0]).softmax(-1)[0]
     found = choose_many(logits, params)
     assert (found - expected).abs().max() < 5 * math.sqrt(0.25 / 20000)
 
@@ -99,6 +99,6 @@ def test_cutting_columns_never_changes_the_choice():
     logits = torch.randn(40, 500, dtype=torch.float64, generator=generator) * 30
     tree = TokenTree(0)
     nodes = [0, *tree.add_chain(0, range(1, 40), "test")]
-    chooser = Chooser(SamplingParams(temperature=1.0), 0, 0)
-    whole = chooser.scores(logits, [0], tree, nodes).argmax(-1)
-    assert torch.equal(chooser(logits, [0], tree, nodes)[:, 0], whole)
+    sampler = Sampler(SamplingParams(temperature=1.0), 0, 0)
+    whole = sampler.scores(logits, [0], tree, nodes).argmax(-1)
+    assert torch.equal(sampler(logits, [0], tree, nodes)[:, 0], whole)

@@ -7,12 +7,11 @@ from collections import Counter
 
 import pytest
 import torch
-from tiny import decode, draft_of, plain_logits, runner
+from tiny import decode, draft_of, finish, plain_logits, runner
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.core import Sequence, TokenTree
+from leapdecode.core import Request, TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.executors import Batched
 from leapdecode.methods import make
 from leapdecode.methods.budget import RowBudget
 from leapdecode.pools.ngrams import NgramPool
@@ -199,16 +198,13 @@ def true_law(prompt=PROMPT, sampling=SAMPLING):
 
 def sampled_law(method, count, prompt=PROMPT, sampling=SAMPLING, pool=None, budget=None, **options):
     on = runner("llama")
-    made = [
-        Sequence(prompt, sampling, stream, max_length=on.max_length, verification="rejection")
-        for stream in range(count)
-    ]
-    methods = [make(method, options) for _ in made]
+    methods = [make(method, options) for _ in range(count)]
     for one in methods:
         one.pool, one.budget = pool, budget
-    models = {"target": on, "draft": draft_of(on)}
-    for _ in Batched(models, 64).run(list(zip(methods, made, strict=True))):
-        pass
+    asked = [
+        Request(prompt, sampling, one, verification="rejection", stream=stream) for stream, one in enumerate(methods)
+    ]
+    made = finish(on, draft_of(on), asked, batch_size=64)
     return Counter(tuple(sequence.generated) for sequence in made), made
 
 
@@ -269,9 +265,8 @@ def test_greedy_texts_are_the_same_under_both():
         texts = []
         for verification in ("seeded", "rejection"):
             on = runner("llama")
-            text = Sequence(PROMPT, SamplingParams(max_tokens=24), max_length=on.max_length, verification=verification)
-            for _ in Batched({"target": on, "draft": draft_of(on)}, 1).run([(make(method, {}), text)]):
-                pass
+            asked = Request(PROMPT, SamplingParams(max_tokens=24), method, verification=verification)
+            (text,) = finish(on, draft_of(on), [asked])
             texts.append(text.generated)
         assert (
             texts[0] == texts[1] == decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=24))[0].generated

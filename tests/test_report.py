@@ -9,9 +9,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from leapdecode.measure import canvas, plots
+from leapdecode.measure import canvas, plots, scaling
+from leapdecode.measure.cells import HEAD, cells
 from leapdecode.measure.labels import shared_options, short_names
-from leapdecode.measure.report import HEAD, cells, write_files
+from leapdecode.measure.results import write_files
 
 HOSTILE = '<script>alert("|")</script>\n$x_1$'
 RUN = {
@@ -245,7 +246,7 @@ def test_the_scaling_law_has_a_line_per_ngram_length():
     report = large()
     report["rows"].append(new_row("math", "lookahead", random.Random(3)))
     report["rows"].append(new_row("unguessable", "lookahead:ngram=9", random.Random(3), {"ngram": 9}))
-    lines = plots.variants(report)
+    lines = scaling.variants(report)
     assert list(lines) == ["N=3", "N=5", "N=5 row_budget=auto"]  # the control says nothing about size
     assert sorted(window for _, _, window in lines["N=5"]) == [7, 7, 15, 30]
     rows = [row for row in report["rows"] if row["method"] == "lookahead:window=30:ngram=5"]

@@ -95,11 +95,11 @@ def test_minus_infinity_bans_a_token(llm):
 def test_extremes_of_the_ranges_leave_the_scores_finite(llm, extreme):
     """Scores that overflow would be chosen from without a word."""
     from leapdecode.core import TokenTree
-    from leapdecode.verify.choice import Chooser
+    from leapdecode.verify.sampler import Sampler
 
     params = SamplingParams(**{"temperature": 1.0, **extreme})
     logits = torch.randn(1, 64, generator=torch.manual_seed(0)) * 10
-    probabilities = Chooser(params, 0, 1).distribution(logits, [5, 6, 5], TokenTree(5), [0])
+    probabilities = Sampler(params, 0, 1).distribution(logits, [5, 6, 5], TokenTree(5), [0])
     assert bool(probabilities.isfinite().all())
     assert float(probabilities.sum()) == pytest.approx(1)
 

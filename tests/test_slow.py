@@ -6,15 +6,14 @@ import random
 import psutil
 import pytest
 import torch
-from tiny import CONFIGS, GROUPED, new_model
+from tiny import CONFIGS, GROUPED, finish, new_model
 from transformers import LlamaConfig
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.core import Sequence
-from leapdecode.executors import Batched
+from leapdecode.core import Request
 from leapdecode.measure.audit import audit
 from leapdecode.measure.loops import repeated_share
-from leapdecode.methods import make, names
+from leapdecode.methods import names
 from leapdecode.model.runner import Runner
 from leapdecode.tasks.code import library_files
 from leapdecode.tasks.registry import find
@@ -30,10 +29,10 @@ def given(count):
     return [text for pair in zip(problems, sources, strict=True) for text in pair]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_nothing_unexplained_on_200_prompts(llm, temperature):
+@pytest.mark.parametrize(("temperature", "count"), [(0.0, 200), (1.0, 100)])
+def test_nothing_unexplained_on_many_prompts(llm, temperature, count):
     """The embedded target in float32: identical, or different only at a proven near-tie."""
-    prompts = given(200)
+    prompts = given(count)
     sampling = SamplingParams(max_tokens=32, temperature=temperature, seed=11)
     plain = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=1)
     for method in METHODS:
@@ -60,16 +59,18 @@ def test_200_requests_alone_and_in_mixed_batches(light, method):
 def test_different_methods_share_a_batch(llm):
     """Sequences of all methods in one batch, joining and leaving."""
     prompts = given(40)
-    models = {"target": Runner(llm.model.double()), "draft": Runner(llm.draft.double())}
+    target, draft = Runner(llm.model.double()), Runner(llm.draft.double())
     try:
-        made = [
-            (make(names()[number % len(names())], {}), Sequence(llm.tokenizer(text)["input_ids"], SamplingParams(max_tokens=8 + number % 30)))
+        asked = [
+            Request(
+                llm.tokenizer(text)["input_ids"], SamplingParams(max_tokens=8 + number % 30),
+                names()[number % len(names())],
+            )
             for number, text in enumerate(prompts)
         ]  # fmt: skip
-        list(Batched(models, 8).run(made))
-        for _, sequence in made:
-            again = Sequence(sequence.tokens[: sequence.prompt_length], sequence.params)
-            list(Batched(models, 1).run([(make("autoregressive", {}), again)]))
+        for sequence in finish(target, draft, asked, batch_size=8):
+            plain = Request(sequence.tokens[: sequence.prompt_length], sequence.params)
+            (again,) = finish(target, None, [plain])
             assert again.tokens == sequence.tokens
     finally:
         llm.model.float()
@@ -96,9 +97,9 @@ def test_8000_tokens_prefill_without_a_square_mask(name):
     config.max_position_embeddings = 9000
     runner = Runner(new_model(config, torch.float32))
     ids = [number * 7 % 64 for number in range(8000)]
-    sequence = Sequence(ids, SamplingParams(max_tokens=4), max_length=9000)
-    job = (make("lookahead", {}), sequence)
-    peak = peak_memory(lambda: list(Batched({"target": runner}, 1).run([job], 8200)))
+    asked, made = Request(ids, SamplingParams(max_tokens=4), "lookahead"), []
+    peak = peak_memory(lambda: made.extend(finish(runner, None, [asked])))
+    (sequence,) = made
     cache = runner.layout.bytes_per_token * 8448
     assert sequence.stats.prefill_forwards == 15
     assert cache < peak < cache + 200e6
@@ -195,6 +196,6 @@ def test_a_wide_shape_runs():
     """Grouped heads, a head size that is no power of two, an odd vocabulary."""
     config = LlamaConfig(**{**GROUPED, "hidden_size": 96, "num_attention_heads": 6, "vocab_size": 101, "head_dim": 24})
     runner = Runner(new_model(config))
-    sequence = Sequence([1, 2, 3], SamplingParams(max_tokens=40), max_length=256)
-    list(Batched({"target": runner}, 1).run([(make("lookahead", {}), sequence)]))
+    asked = Request([1, 2, 3], SamplingParams(max_tokens=40), "lookahead")
+    (sequence,) = finish(runner, None, [asked])
     assert sequence.stats.tokens == 40

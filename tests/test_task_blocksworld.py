@@ -15,27 +15,21 @@ from leapdecode.tasks.blocksworld import (
     parse_plan,
     value_prompt,
 )
-from leapdecode.tasks.blocksworld_text import COLOURS, REASONS, RESERVED, reason_of
-from leapdecode.tasks.blocksworld_world import (
+from leapdecode.tasks.blocksworld.planning import best_action, best_plan, ready
+from leapdecode.tasks.blocksworld.reading import begins_as_action, parse_action
+from leapdecode.tasks.blocksworld.search import distance, neighbours, numbered, problems, useful
+from leapdecode.tasks.blocksworld.wording import reason_of, words
+from leapdecode.tasks.blocksworld.world import (
     Action,
     State,
     apply,
-    begins_as_action,
-    best_action,
-    best_plan,
     broken_rule,
-    distance,
     legal,
-    neighbours,
-    numbered,
-    parse_action,
-    problems,
     reached,
-    ready,
     run,
-    useful,
 )
 
+COLOURS, REASONS, RESERVED = words().colours, words().reasons, words().reserved
 TASK = Blocksworld()
 KINDS = [(kind, split) for kind in TASK.kinds for split in ("train", "held_out")]
 STATE = State((("blue", "red"), ("green",)))

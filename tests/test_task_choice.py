@@ -4,38 +4,39 @@ from collections import Counter
 
 import pytest
 
-from leapdecode.tasks import choice_chains, choice_draw, choice_tables
-from leapdecode.tasks.choice import FAMILIES, LABELS, Choice
-from leapdecode.tasks.choice_draw import Asks, Draw
+from leapdecode.tasks.choice import LABELS, Choice
+from leapdecode.tasks.choice.draw import Draw
+from leapdecode.tasks.choice.task import FAMILIES
+from leapdecode.tasks.choice.texts import texts, words
 
 TASK = Choice()
 KINDS = ["multiple", "yes_no"]
 SPLITS = ["train", "held_out"]
 SETS = {
-    "name": [*choice_draw.NAMES, *choice_chains.PETS],
-    "room": choice_draw.ROOMS,
-    "place": choice_draw.PLACES,
-    "colour": choice_draw.COLOURS,
-    "day": choice_draw.DAYS,
-    "thing": choice_draw.THINGS,
-    "goods": choice_draw.GOODS,
-    "small": choice_chains.SMALL,
-    "holder": choice_chains.HOLDERS,
-    "kind": choice_chains.KINDS,
-    "food": choice_chains.FOODS,
-    "home": choice_chains.HOMES,
-    "event": choice_chains.EVENTS,
-    "owned": choice_tables.OWNED,
-    "vehicle": choice_tables.VEHICLES,
+    "name": [*words().names, *words().pets],
+    "room": words().rooms,
+    "place": words().places,
+    "colour": words().colours,
+    "day": words().days,
+    "thing": words().things,
+    "goods": words().goods,
+    "small": words().small,
+    "holder": words().holders,
+    "kind": words().kinds,
+    "food": words().foods,
+    "home": words().homes,
+    "event": words().events,
+    "owned": words().owned,
+    "vehicle": words().vehicles,
 }
 
 
 def skeleton(body):
     """The body with every name, thing and number replaced by its set and the order in which it first occurs."""
     body = re.sub(r"\d+", "#", re.sub(r" \(a\).*", "", body).lower())
-    for label, words in SETS.items():
+    for label, members in SETS.items():
         seen = {}
-        found = re.compile(rf"\b({'|'.join(word.lower() for word in words)})(s?)\b")
+        found = re.compile(rf"\b({'|'.join(word.lower() for word in members)})(s?)\b")
         body = found.sub(lambda hit, s=seen, at=label: f"<{at}{s.setdefault(hit[1], len(s))}>{hit[2]}", body)
     return body
 
@@ -87,9 +88,9 @@ def test_held_out_uses_the_words_of_training(kind):
 def test_some_question_wordings_are_held_out_only():
     held_out = [
         wording
-        for module in (choice_chains, choice_tables)
-        for asks in vars(module).values()
-        if isinstance(asks, Asks)
+        for file in ("orders", "places", "kinds", "days", "amounts", "owners", "elimination")
+        for family in texts(file).values()
+        for asks in family.asks.values()
         for wording in asks.open_held_out
     ]
     assert len(held_out) >= 5
@@ -163,7 +164,8 @@ def test_counts_agree_with_arithmetic():
 def test_orderings_agree_with_sorting():
     for body, answer in facts_of("ordering", "multiple"):
         above = []
-        scale = next(scale for scale in choice_chains.SCALES if re.search(rf"\b({'|'.join(scale)})\b", body))
+        scales = texts("orders")["ordering"]["scales"]
+        scale = next(scale for scale in scales if re.search(rf"\b({'|'.join(scale)})\b", body))
         _, more, _, most, least = scale
         for sentence in re.split(r"[.?] ", body.removeprefix("Question: ")):
             pair = re.fullmatch(r"(\w+) is (\w+) than (\w+)", sentence) or re.fullmatch(
@@ -189,7 +191,7 @@ def test_orderings_agree_with_sorting():
 def test_meetings_agree_with_set_intersection():
     for body, answer in facts_of("free_days", "yes_no"):
         *told, question = re.split(r"(?<=[.?])\s", body.removeprefix("Question: ").removesuffix("\nAnswer:"))
-        shared = set.intersection(*({day for day in choice_draw.DAYS if day in sentence} for sentence in told))
+        shared = set.intersection(*({day for day in words().days if day in sentence} for sentence in told))
         assert len(shared) == 1
         assert answer == ("yes" if shared.pop() in question else "no")
 

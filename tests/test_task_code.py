@@ -7,15 +7,15 @@ import textwrap
 
 import pytest
 
-from leapdecode.tasks import code_families, code_grammar, code_write, sandbox
+from leapdecode.tasks import sandbox
 from leapdecode.tasks.base import Example
-from leapdecode.tasks.code import (
-    Code,
-    function_body,
-    is_held_out,
-    library_files,
-    methods_of,
-)
+from leapdecode.tasks.code import Code, is_held_out, library_files
+from leapdecode.tasks.code.families import families, write_family
+from leapdecode.tasks.code.grammar import grammar
+from leapdecode.tasks.code.inputs import INPUTS
+from leapdecode.tasks.code.references import REFERENCES
+from leapdecode.tasks.code.scoring import function_body, methods_of
+from leapdecode.tasks.code.sentences import frames
 
 TASK = Code()
 SPLITS = ("train", "held_out")
@@ -61,14 +61,20 @@ def test_every_body_of_every_family_is_correct():
     """All of them: not only those that a few hundred draws happen on."""
     shapes = {}
     for number in range(3000):
-        written = code_families.write_family(random.Random(number), held_out=False)
+        written = write_family(random.Random(number), held_out=False)
         shapes.setdefault((written.skeleton, re.sub(r"\w+", "w", written.body)), written)
-    assert len(shapes) == sum(len(family.bodies) for family in code_families.FAMILIES)
+    assert len(shapes) == sum(len(family.bodies) for family in families())
     group = [
         Example("function", made.head, made.body, {"function": made.name, "tests": made.tests})
         for made in shapes.values()
     ]
     assert results(group) == [value for example in group for _, value in example.facts["tests"]]
+
+
+def test_every_family_has_a_reference_and_inputs():
+    keys = [family.key for family in families()]
+    assert len(set(keys)) == len(keys)
+    assert set(keys) == set(REFERENCES) == set(INPUTS)
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -180,8 +186,8 @@ def test_held_out_prompts_use_parts_seen_in_training():
 
 
 def test_frames_of_every_aggregate_are_split():
-    for aggregate in code_grammar.AGGREGATES:
-        kept, reserved = code_write.frames(aggregate, False), code_write.frames(aggregate, True)
+    for aggregate in grammar().aggregates:
+        kept, reserved = frames(aggregate, False), frames(aggregate, True)
         assert reserved
         assert len(kept) > len(reserved)
         assert not set(kept) & set(reserved)

@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from leapdecode.tasks.base import Example, Split
 from leapdecode.tasks.math import (
     LAST,
-    STEP_SHARES,
-    WORLD_SHARES,
     Math,
-    draw_chain,
-    draw_problem,
     state_text,
     sub_answer_prompt,
     sub_question_prompt,
     value_prompt,
 )
-from leapdecode.tasks.math_text import EVENTS, RESERVED
+from leapdecode.tasks.math.events import WORLD_SHARES, events
+from leapdecode.tasks.math.events import words as math_words
+from leapdecode.tasks.math.problems import STEP_SHARES, draw_chain, draw_problem
 
+EVENTS, RESERVED = events(), math_words().reserved
 MATH = Math()
 SPLITS: tuple[Split, ...] = ("train", "held_out")
 BOTH = pytest.mark.parametrize("split", SPLITS)

@@ -6,9 +6,17 @@ import re
 import pytest
 
 from leapdecode.tasks.base import Example
-from leapdecode.tasks.passage import Passage, paragraphs_of, passage_prompt, sentences_kept, value_prompt
-from leapdecode.tasks.passage_text import COMMON_ENDS, RESERVED_ENDS, SUBJECTS
+from leapdecode.tasks.passage import (
+    Passage,
+    paragraphs_of,
+    passage_prompt,
+    sentences_kept,
+    value_prompt,
+)
+from leapdecode.tasks.passage.writing import words
 
+SUBJECTS = words().subjects
+COMMON_ENDS, RESERVED_ENDS = words().ends["common"], words().ends["reserved"]
 TASK = Passage()
 KINDS = [(kind, split) for kind in TASK.kinds for split in ("train", "held_out")]
 ENDS = ["The dog hid the key.", "The cat sold the pie.", "A cow saw the dog.", "The end was near."]

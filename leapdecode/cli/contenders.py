@@ -22,7 +22,7 @@ def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str,
         options = parse_options(name, [pair for pair in pairs if pair.partition("=")[0] not in extras])
         make(name, options)
         if "verification" in extras:
-            from leapdecode.llm.checks import check_verification
+            from leapdecode.engine.checks import check_verification
 
             check_verification(extras["verification"])
             options["verification"] = extras["verification"]
@@ -30,7 +30,7 @@ def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str,
             options["exact"] = parse_exact(extras["exact"])
         budget = parse_budget(extras.get("row_budget", row_budget))
         if budget is not None and name != PLAIN:
-            from leapdecode.llm.checks import check_row_budget
+            from leapdecode.engine.checks import check_row_budget
 
             check_row_budget(budget)
             options["row_budget"] = budget

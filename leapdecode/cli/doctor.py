@@ -173,7 +173,7 @@ def _exactness(classes: dict[str, Any], exact: bool) -> str:
     cost = f"a plain step takes {classes['cost']:.2f} of one row's"
     return (
         f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of {classes['unit']}, "
-        f"{cost}; row counts of equal bits: {shown}"
+        f"at most {classes['most']} in a forward, {cost}; row counts of equal bits: {shown}"
     )
 
 

@@ -47,12 +47,16 @@ def generate(
     verification: Annotated[
         str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
     ] = "seeded",
-    executor: Annotated[str | None, typer.Option(help="single or batched")] = None,
+    scheduler: Annotated[str | None, typer.Option("--scheduler", "--executor", help="single or batched")] = None,
     row_budget: Annotated[
         str | None, typer.Option(metavar="N|auto", help="most rows per step; auto: as many as pay on this machine")
     ] = None,
     pool: Annotated[
         Path | None, typer.Option(metavar="FILE", help="phrases to start from (ouroboros); the new ones are added")
+    ] = None,
+    logprobs: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="with --json: log-probabilities, and those of the K likeliest"),
     ] = None,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")
@@ -84,23 +88,31 @@ def generate(
       leapdecode generate "def fib(n):" --dtype bfloat16 --exact --audit
 
       leapdecode generate - --method prompt_lookup --json < notes.txt
+
+      leapdecode generate "Once" --logprobs 5 --json
     """
     sampling = SamplingParams(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
         repetition_penalty=repetition_penalty, seed=seed, stop=tuple(stop or ()),
+        logprobs=logprobs,
     )  # fmt: skip
     options = parse_options(method, option or [])
     text, budget = _read(prompt), parse_budget(row_budget)
     if audit and verification == "rejection" and not sampling.greedy:
         raise OptionError("--audit compares texts; sampling with --verification rejection keeps the law, not the text")
-    _check_early(text, method, options, executor, verification, budget)
+    if logprobs is not None and not json:
+        raise OptionError("--logprobs are part of the document; add --json")
+    if exact and verification == "rejection" and not sampling.greedy:
+        told = "sampling with --verification rejection keeps the law, not a text, so there is nothing to be exact to"
+        raise OptionError(f"{told}; leave --exact or --verification out")
+    _check_early(text, method, options, scheduler, verification, budget)
     phrases = read_pool(pool, method) if pool else None
     llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled, exact=exact)
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)
     result = llm.generate(
-        text, method=method, sampling=sampling, executor=executor, row_budget=budget, pool=phrases, on_step=show,
+        text, method=method, sampling=sampling, scheduler=scheduler, row_budget=budget, pool=phrases, on_step=show,
         verification=verification, **options,
     )  # fmt: skip
     if pool and phrases is not None:
@@ -118,24 +130,24 @@ def generate(
 
 
 def _check_early(
-    text: str, method: str, options: dict[str, Any], executor: str | None, verification: str, budget: Any
+    text: str, method: str, options: dict[str, Any], scheduler: str | None, verification: str, budget: Any
 ) -> None:
     """Raise what can be known before a model is loaded."""
     if not text:
         raise PromptError("the prompt is empty; give at least one character")
     make(method, options)
-    from leapdecode.executors import find_executor
-    from leapdecode.llm.checks import check_row_budget, check_verification
+    from leapdecode.engine import find_scheduler
+    from leapdecode.engine.checks import check_row_budget, check_verification
 
     check_verification(verification)
     check_row_budget(budget)
-    if executor is not None:
-        find_executor(executor)
+    if scheduler is not None:
+        find_scheduler(scheduler)
 
 
 def read_pool(path: Path, method: str) -> Any:
     """The pool in a file, a new one where there is no such file yet; checked before a model is loaded."""
-    from leapdecode.llm.checks import check_pool
+    from leapdecode.engine.checks import check_pool
     from leapdecode.pools.ngrams import NgramPool
 
     if path.is_dir() or not path.parent.is_dir():

@@ -63,7 +63,7 @@ def tune(
     options = parse_options(method, option or [])
     budget = parse_budget(row_budget)
     if budget is not None:
-        from leapdecode.llm.checks import check_row_budget
+        from leapdecode.engine.checks import check_row_budget
 
         check_row_budget(budget)
         options["row_budget"] = budget

@@ -37,6 +37,9 @@ class SamplingParams:
         stop: the text ends before the first of these strings.
         stop_token_ids: further ids that end the text, beside the model's own end tokens.
         ignore_eos: do not end at the model's end tokens.
+        logprobs: give the log-probability of every generated token, and of so many of the likeliest ones there, from
+            the model's own logits, before any of the changes above; None gives none.
+        processed_logprobs: from the logits after all changes instead, which tokens are drawn from.
         logits_processors: called as `processor(ids, logits)` with ids [nodes, length] and logits
             [nodes, vocabulary]; each must depend on its arguments alone.
     """
@@ -56,6 +59,8 @@ class SamplingParams:
     stop_token_ids: Sequence[int] = ()
     ignore_eos: bool = False
     logits_processors: Sequence[Callable[[Any, Any], Any]] = ()
+    logprobs: int | None = None
+    processed_logprobs: bool = False
 
     def __post_init__(self) -> None:
         for name, (holds, rule) in _ranges(self).items():
@@ -84,7 +89,9 @@ def _ranges(p: SamplingParams) -> dict[str, tuple[bool, str]]:
         "frequency_penalty": (_between(p.frequency_penalty, -LARGEST), TERM),
         "seed": (_whole(p.seed, FIRST_SEED, LAST_SEED), SEEDS),
         "n": (_whole(p.n, 1), "a whole number of at least 1"),
+        "logprobs": (p.logprobs is None or _whole(p.logprobs, 0), "None, or a whole number of at least 0"),
         "ignore_eos": (isinstance(p.ignore_eos, bool), "True or False"),
+        "processed_logprobs": (isinstance(p.processed_logprobs, bool), "True or False"),
     }
 
 

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from leapdecode.core.logprobs import TokenLogprobs
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.core.stats import Stats, Step
 
@@ -25,8 +26,10 @@ class Sequence:
         on_token: called with every accepted token, in order; returning True ends the text (stop strings,
             stopping criteria). It sees the sequence with the token already appended.
         steps: one record per target forward that gave tokens.
-        finish_reason: "stop" or "length" once the text has ended; "error" where it could not go on.
+        finish_reason: "stop" or "length" once the text has ended; "error" where it could not go on, "aborted" where
+            it was not to.
         error: why, where the finish reason is "error".
+        logprobs: one entry per generated token, where `params.logprobs` asks for them.
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
         exact_rows: under exact decoding, the most nodes that a tree may have; else 0.
     """
@@ -41,6 +44,7 @@ class Sequence:
     steps: list[Step] = field(default_factory=list)
     finish_reason: str | None = None
     error: Exception | None = None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
     verification: str = "seeded"
     exact_rows: int = 0
     prompt_length: int = 0

@@ -9,5 +9,6 @@ for ever. An `assistant_model` that is given to `model.generate` itself is dropp
 """
 
 from leapdecode.hf.adapter import Decoding, decoding
+from leapdecode.hf.batch import generate_batch
 
-__all__ = ["Decoding", "decoding"]
+__all__ = ["Decoding", "decoding", "generate_batch"]

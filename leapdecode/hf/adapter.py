@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,13 +13,15 @@ from transformers.generation.stopping_criteria import StopStringCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from leapdecode.core import Stats
+from leapdecode.engine import Engine
+from leapdecode.engine.checks import fingerprint
+from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
-from leapdecode.executors import Batched
 from leapdecode.hf.cache import Keeping
 from leapdecode.hf.checks import check_config, check_inputs, check_unseen, padding_of
 from leapdecode.hf.kept import Runners
 from leapdecode.hf.rows import Row
-from leapdecode.llm.checks import fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
@@ -63,6 +66,9 @@ class Decoding:
         if method.needs_draft and draft is None:
             way_out = f"pass decoding({method.name!r}, draft=model)"
             raise OptionError(f"method {method.name!r} needs a draft model; {way_out}")
+        if draft is not None and not isinstance(draft, torch.nn.Module):
+            way_out = "load it with AutoModelForCausalLM.from_pretrained"
+            raise OptionError(f"draft takes a loaded model, not {type(draft).__name__}; {way_out}")
         self.method, self.draft, self.streamer, self.fallback = method, draft, streamer, fallback
         if getattr(method, "history", False):
             method.pool = NgramPool()
@@ -119,22 +125,24 @@ class Decoding:
         check_config(config, model, self.streamer, len(input_ids))
         for processor in processors:
             refuse_stateful(processor)
-        with contextlib.ExitStack() as using:
-            models = self._models(model, using)
+        with self.models(model) as models:
             check_inputs(input_ids, model_kwargs)
             return self._decode(models, input_ids, processors, criteria, config, model_kwargs)
 
-    def _models(self, model: Any, using: contextlib.ExitStack) -> dict[str, Any]:
-        models = {"target": using.enter_context(self.runners.of(model, self.fallback))}
-        if self.draft is not None and self.method.needs_draft:
-            # a draft that cannot be rolled back is no draft
-            models["draft"] = using.enter_context(self.runners.of(self.draft, None))
-        if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
-            told = f"draft and target have other vocabularies ({sizes})"
-            raise OptionError(f"{told}; choose a draft with the target's")
-        if self.method.pool is not None:
-            self.method.pool.bind(fingerprint(None, models["target"].vocabulary))
-        return models
+    @contextlib.contextmanager
+    def models(self, model: Any) -> Iterator[dict[str, Any]]:
+        """The runners of `model` and of the draft by name, as an engine takes them."""
+        with contextlib.ExitStack() as using:
+            models = {"target": using.enter_context(self.runners.of(model, self.fallback))}
+            if self.draft is not None and self.method.needs_draft:
+                # a draft that cannot be rolled back is no draft
+                models["draft"] = using.enter_context(self.runners.of(self.draft, None))
+            if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
+                told = f"draft and target have other vocabularies ({sizes})"
+                raise OptionError(f"{told}; choose a draft with the target's")
+            if self.method.pool is not None:
+                self.method.pool.bind(fingerprint(None, models["target"].vocabulary))
+            yield models
 
     def _decode(
         self, models: dict[str, Any], input_ids: Tensor, processors: LogitsProcessorList,
@@ -152,34 +160,43 @@ class Decoding:
         marked = getattr(cache, "_is_user_defined", False)
         wanted = cache is not None and (config.return_dict_in_generate or marked)
         kept = Keeping(target) if wanted and isinstance(target, Runner) else None
-        self._run(models | ({"target": kept} if kept else {}), rows, input_ids)
+        shared = Shared(target, models.get("draft"))
+        self._run(models | ({"target": kept} if kept else {}), shared, rows, input_ids)
         self.stats = [row.sequence.stats for row in rows]
         _settle(rows, target)
         filled = kept is not None and kept.fill(cache, rows)
         return _output(rows, input_ids, config, cache if filled else None)
 
-    def _run(self, models: dict[str, Any], rows: list[Row], input_ids: Tensor) -> None:
-        plain = isinstance(models["target"], PlainRunner)
-        method = make("autoregressive", {}) if plain else self.method
+    def _run(self, models: dict[str, Any], shared: Shared, rows: list[Row], input_ids: Tensor) -> None:
         if self.streamer is not None:
             self.streamer.put(input_ids.cpu())
-        jobs = [(fresh(method), row.sequence) for row in rows]
-        slots = max(row.sequence.limit for row in rows) + 256
+        engine = Engine(models, Batched(len(rows)), shared)
         try:
-            for _, step in Batched(models, len(rows)).run(jobs, min(slots, 4096)):
-                if self.streamer is not None:
-                    for token in step.tokens:
-                        self.streamer.put(torch.tensor([token]))
+            for row in rows:
+                engine.add(row.request(fresh(self.method)))
+            self._step(engine)
+            for row in rows:
+                row.sequence = engine.result(row.id).sequence
         finally:  # an error, too, ends what a reader waits for
+            engine.close()
             if self.streamer is not None:
                 self.streamer.end()
 
+    def _step(self, engine: Engine) -> None:
+        """Decode all rows; what ends one of them with an error ends the call."""
+        while engine.busy:
+            for event in engine.step():
+                if event.step is not None and self.streamer is not None:
+                    for token in event.step.tokens:
+                        self.streamer.put(torch.tensor([token]))
+                if event.finish_reason == "error":
+                    error = engine.result(event.request_id).sequence.error
+                    assert error is not None, "what ended with an error has one"
+                    raise error
+
 
 def _settle(rows: list[Row], target: Runner | PlainRunner) -> None:
-    """Raise the error that ended a text; warn, once a call, of texts that the context ended."""
-    for row in rows:
-        if row.sequence.error is not None:
-            raise row.sequence.error
+    """Warn, once a call, of texts that the context ended."""
     cut = [row for row in rows if row.cut]
     if cut:
         warnings.warn(

@@ -11,36 +11,37 @@ from torch.nn.functional import pad
 
 from leapdecode.core import Sequence
 from leapdecode.hf.rows import Row
-from leapdecode.model.lines import SlotLines
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
 
 Layers = list[tuple[Tensor, Tensor]]  # per layer keys and values, [H, S, D] each
 
 
-class KeptLines(SlotLines):
-    """Lines that leave a copy of their keys and values behind."""
+class KeptCache(KVCache):
+    """A cache that leaves a copy of its keys and values behind."""
 
     def __init__(self, runner: Runner, rows: int, slots: int, kept: dict[int, Layers]) -> None:
         super().__init__(runner, rows, slots)
         self.kept = kept
 
-    def leave(self, sequence: Sequence) -> None:
-        """Copy what is cached of the text, all but its last token, and drop the line."""
-        row, end = self.lines[sequence.id].row, len(sequence.tokens) - 1
+    def free(self, sequence: Sequence) -> None:
+        """Copy what is cached of the text, all but its last token, and free its row."""
+        row, end = self.sequences[sequence.id].row, len(sequence.tokens) - 1
         pairs = [(layer.keys[row], layer.values[row]) for layer in self.store.layers]
         self.kept[sequence.id] = [(k[:, :end].clone(), v[:, :end].clone()) for k, v in pairs]
-        super().leave(sequence)
+        super().free(sequence)
 
 
 class Keeping:
-    """A runner whose lines keep what they held."""
+    """A runner whose caches keep what they held."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner, self.vocabulary = runner, runner.vocabulary
+        self.max_length = runner.max_length
         self.kept: dict[int, Layers] = {}
 
-    def open(self, rows: int, slots: int) -> KeptLines:
-        return KeptLines(self.runner, rows, slots, self.kept)
+    def open(self, rows: int, slots: int) -> KeptCache:
+        return KeptCache(self.runner, rows, slots, self.kept)
 
     def fill(self, cache: Any, rows: list[Row]) -> bool:
         """Put the rows' keys and values into `cache`; left padding, which the mask hides, is zero.

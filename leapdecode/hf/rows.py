@@ -13,8 +13,9 @@ from transformers.generation.logits_process import (
 )
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
-from leapdecode.core import SamplingParams, Sequence
+from leapdecode.core import Request, SamplingParams, Sequence
 from leapdecode.errors import PromptError
+from leapdecode.methods.base import Method
 
 # transformers' processors that treat every row alike, so that they can be shown many
 # texts at once. All others are shown one text at a time.
@@ -50,6 +51,7 @@ class Row:
         self, input_ids: Tensor, row: int, padding: int,
         processors: LogitsProcessorList, criteria: StoppingCriteriaList, context: int,
     ) -> None:  # fmt: skip
+        self.sequence: Sequence
         self.ids, self.row, self.padding, self.context = input_ids[row], row, padding, context
         ends = [c.eos_token_id.tolist() for c in criteria if isinstance(c, EosTokenCriteria)]
         self.ends = frozenset(token for tokens in ends for token in tokens)
@@ -67,7 +69,7 @@ class Row:
         self.processors = RowProcessors(processors, row, len(input_ids), pads)
 
     def begin(self, config: GenerationConfig, seed: int) -> None:
-        """Make the sequence; the text is fixed by `seed` and by the row's number."""
+        """Say what is asked for; the text is fixed by `seed` and by the row's number."""
         params = SamplingParams(
             max_tokens=self.room,
             temperature=1.0 if config.do_sample else 0.0,
@@ -75,10 +77,20 @@ class Row:
             logits_processors=(self.processors,) if self.processors.kinds else (),
         )
         prompt = self.ids[self.padding :].tolist()
-        self.sequence = Sequence(prompt, params, self.row, self.ends, self.context)
+        self.wanted: dict[str, Any] = {
+            "prompt_ids": prompt,
+            "sampling": params,
+            "stream": self.row,
+            "end_tokens": self.ends,
+            "on_token": self._stops if self.criteria or self.processors.one_by_one else None,
+        }
         self.buffer = torch.cat([self.ids, self.ids.new_zeros(self.room)])
-        if self.criteria or self.processors.one_by_one:
-            self.sequence.on_token = self._stops
+
+    def request(self, method: Method) -> Request:
+        """The row as a request to an engine, decoded by `method`; `sequence` is set once it has ended."""
+        made = Request(method=method, pool=method.pool, **self.wanted)
+        self.id = made.id
+        return made
 
     @property
     def cut(self) -> bool:

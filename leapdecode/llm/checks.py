@@ -1,15 +1,10 @@
 """Arguments of `LLM` that are checked before anything is decoded."""
 
-import hashlib
-import json
 from typing import Any
 
 from leapdecode.core import SamplingParams
+from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError, UnsupportedModel
-from leapdecode.pools.ngrams import NgramPool
-
-AUTO = "auto"
-VERIFIERS = ("seeded", "rejection")
 
 
 def check_causal_model(model: Any, role: str) -> None:
@@ -44,33 +39,10 @@ def check_tokenizer(tokenizer: Any) -> None:
         )
 
 
-def check_row_budget(row_budget: int | str | None) -> None:
-    """Raise `OptionError` unless it is None, "auto" or a whole number of at least 1."""
-    whole = isinstance(row_budget, int) and not isinstance(row_budget, bool) and row_budget >= 1
-    if row_budget is not None and row_budget != AUTO and not whole:
-        raise OptionError(f"row_budget={row_budget!r} must be 'auto' or a whole number of at least 1")
-
-
-def check_verification(verification: Any) -> None:
-    """Raise `OptionError` for a verifier that there is not."""
-    if verification not in VERIFIERS:
-        raise OptionError(f"verification={verification!r} must be one of {', '.join(VERIFIERS)}")
-
-
-def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
-    """Raise `OptionError` unless `pool` is a pool and the method takes one."""
-    if not takes_pool:
-        raise OptionError(f"method {method!r} takes no shared pool; leave pool out, or choose ouroboros")
-    if not isinstance(pool, NgramPool):
-        raise OptionError(f"pool takes a Pool, not {type(pool).__name__}; Pool.load(path) reads one from a file")
-
-
-def fingerprint(tokenizer: Any, vocabulary: int) -> str:
-    """What tells tokenizers apart: a digest of the vocabulary with its ids, or without a tokenizer its size."""
-    if tokenizer is None:
-        return f"{vocabulary} ids"
-    entries = json.dumps(sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0])))
-    return hashlib.sha256(entries.encode()).hexdigest()[:16]
+def check_batch_size(batch_size: Any) -> None:
+    """Raise `OptionError` unless it is a whole number of at least 1."""
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
 
 
 def checked(sampling: SamplingParams | None) -> SamplingParams:

@@ -1,33 +1,30 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
+import contextlib
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from leapdecode.core import SamplingParams, Sequence, Step
-from leapdecode.errors import NotFinite, OptionError, PromptError
-from leapdecode.executors import Batched, find_executor
+from leapdecode.core import Request, SamplingParams, StepEvent
+from leapdecode.engine import Engine, find_scheduler
+from leapdecode.engine.shared import Shared
+from leapdecode.errors import OptionError
 from leapdecode.llm.checks import (
+    check_batch_size,
     check_exact,
-    check_row_budget,
     check_tokenizer,
-    check_verification,
     check_vocabularies,
     checked,
 )
 from leapdecode.llm.loading import load
-from leapdecode.llm.prompts import Message, Prompt, check_length, encode, is_many
-from leapdecode.llm.result import Piece
+from leapdecode.llm.prompts import Message, Prompt, check_messages, encode, is_many
+from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.run import Run
-from leapdecode.llm.shared import Shared
-from leapdecode.methods.registry import fresh, make
 from leapdecode.model.load import prepare
-from leapdecode.model.plain import PlainRunner
 from leapdecode.pools.ngrams import NgramPool
 
 DEFAULT_METHOD = "lookahead"
-EXPECTED, TREE_ROOM = 256, 256  # slots reserved at first for new tokens and for a tree; a cache grows with its text
 
 
 class LLM:
@@ -92,6 +89,11 @@ class LLM:
         return getattr(self.runner, "exact", None) is not None
 
     @property
+    def models(self) -> dict[str, Any]:
+        """The runners, as an engine takes them."""
+        return {"target": self.runner, "draft": self.draft_runner}
+
+    @property
     def end_tokens(self) -> frozenset[int]:
         """Ids that end a text: those of the generation config, or the tokenizer's."""
         stated = self.model.generation_config.eos_token_id if self.model.generation_config else None
@@ -106,6 +108,7 @@ class LLM:
         method: str = DEFAULT_METHOD,
         sampling: SamplingParams | None = None,
         batch_size: int | None = None,
+        scheduler: str | None = None,
         executor: str | None = None,
         verification: str = "seeded",
         row_budget: int | str | None = None,
@@ -119,8 +122,9 @@ class LLM:
             prompts: a string, a list of token ids, a list of chat messages, or a list of any of these.
             method: a name that `leapdecode methods` lists; `options` are its options by name.
             sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
-            batch_size: sequences decoded at a time by the batched executor; all prompts up to 8 by default.
-            executor: "single" or "batched"; batched when there are several prompts and `batch_size` is not 1.
+            batch_size: requests decoded at a time by the batched scheduler; all prompts up to 8 by default.
+            scheduler: "single" or "batched"; batched when there are several prompts and `batch_size` is not 1
+                (`executor` is its former name).
             verification: "seeded": the text of plain decoding, token for token. "rejection": when sampling, a text of
                 the same law, as in the papers; greedy texts are the same under both.
             row_budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on this machine, by
@@ -130,30 +134,29 @@ class LLM:
 
         Returns:
             A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the first prompt,
-            then those of the second, and so on.
+            then those of the second, and so on. Where some prompts fail, the others are finished, and then the first
+            error is raised, with all results as its `results`.
         """
         many, sampling = is_many(prompts), checked(sampling)
-        check_verification(verification)
-        check_row_budget(row_budget)
+        given = list(prompts) if many else [prompts]
+        wanted: dict[str, Any] = {"verification": verification, "row_budget": row_budget, "pool": pool}
+        runs = self.runs_of(given, sampling, method, **wanted, **options)
         with self.lock:
-            runs = self._prepare(list(prompts) if many else [prompts], sampling, method, options)
-            running = self._executor(executor, batch_size, runs)
-            self.shared.give(runs, row_budget, running.batch_size, pool)
-            for run in runs:
-                run.sequence.verification = verification
-            for number, step in self._steps(runs, running):
-                if on_step:
-                    on_step(number, runs[number].pieces(step))
-        results = [run.result(self.name) for run in runs]
-        for run in runs:
-            if run.sequence.error is not None:
-                raise _with_results(run.sequence.error, results)
+            engine = self._engine(scheduler or executor, batch_size, runs)
+            try:
+                for number, event in self._events(engine, runs):
+                    if on_step and event.step:
+                        on_step(number, runs[number].pieces(event.step, event.finish_reason is not None))
+                outputs = [engine.result(run.request.id) for run in runs]
+            finally:
+                engine.close()
+        results = [run.result(output, self.name) for run, output in zip(runs, outputs, strict=True)]
+        raise_first([output.sequence.error for output in outputs], results)
         return results if many or sampling.n > 1 else results[0]
 
     def chat(self, messages: list[Message], **arguments: Any) -> Any:
         """`generate` on chat messages (`[{"role": "user", "content": "..."}]`)."""
-        if isinstance(messages, str) or not messages or not all(isinstance(one, Mapping) for one in messages):
-            raise PromptError('chat takes a list of messages: [{"role": "user", "content": "..."}]')
+        check_messages(messages)
         return self.generate(list(messages), **arguments)
 
     def stream(
@@ -176,70 +179,66 @@ class LLM:
         sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
-        check_verification(verification)
-        check_row_budget(row_budget)
+        wanted: dict[str, Any] = {"verification": verification, "row_budget": row_budget, "pool": pool}
+        (run,) = self.runs_of([prompt], sampling, method, **wanted, **options)
         with self.lock:
-            runs = self._prepare([prompt], sampling, method, options)
-            self.shared.give(runs, row_budget, 1, pool)
-            runs[0].sequence.verification = verification
-        return self._stream(runs[0], self._steps(runs, self._executor("single", 1, runs)))
+            engine = self._engine("single", 1, [run])
+        return self._stream(run, engine)
 
-    def _stream(self, run: Run, steps: Generator[tuple[int, Step], None, None]) -> Iterator[Piece]:
-        """The pieces of a run's `steps`; the lock is held while a step runs, not while the caller looks at it."""
+    def _stream(self, run: Run, engine: Engine) -> Iterator[Piece]:
+        """The pieces of a run; the lock is held while a step runs, not while the caller looks at it."""
         try:
-            while True:
+            while engine.busy:
                 with self.lock:
-                    news = next(steps, None)
-                if news is None:
-                    break
-                yield from run.pieces(news[1])
-            if run.sequence.error is not None:
-                raise run.sequence.error
+                    events = engine.step()
+                for event in events:
+                    if event.step is not None:
+                        yield from run.pieces(event.step, event.finish_reason is not None)
+            raise_first([engine.result(run.request.id).sequence.error], [])
         finally:
             with self.lock:
-                steps.close()
+                engine.close()
 
-    def _steps(self, runs: list[Run], executor: Batched) -> Generator[tuple[int, Step], None, None]:
-        """Run to the end; yields (number of the run, step) as steps happen."""
-        numbers = {run.sequence.id: number for number, run in enumerate(runs)}
-        slots = max((min(run.sequence.limit, run.sequence.prompt_length + EXPECTED) for run in runs), default=0)
-        slots += TREE_ROOM
-        for sequence, step in executor.run([(run.method, run.sequence) for run in runs], slots):
-            yield numbers[sequence.id], step
+    def _events(self, engine: Engine, runs: list[Run]) -> Iterator[tuple[int, StepEvent]]:
+        """Run to the end; yields (number of the run, event) as they happen."""
+        numbers = {run.request.id: number for number, run in enumerate(runs)}
+        while engine.busy:
+            for event in engine.step():
+                yield numbers[event.request_id], event
 
-    def _prepare(self, prompts: list[Any], sampling: SamplingParams, method: str, options: dict[str, Any]) -> list[Run]:
-        """One run per sample, checked before anything is decoded."""
-        chosen = make(method, options)
-        if chosen.needs_draft and self.draft is None:
-            raise OptionError(f"method {method!r} needs a draft model; pass draft=... (--draft MODEL)")
-        if isinstance(self.runner, PlainRunner):
-            chosen = make("autoregressive", {})
+    def runs_of(
+        self, prompts: list[Any], sampling: SamplingParams, method: str = DEFAULT_METHOD, *,
+        verification: str = "seeded", row_budget: int | str | None = None, pool: NgramPool | None = None,
+        **options: Any,
+    ) -> list[Run]:  # fmt: skip
+        """A run per sample of each prompt; an engine checks the rest when their requests are added."""
         if sampling.stop and self.tokenizer is None:
             raise OptionError("stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids")
-        ends = frozenset(sampling.stop_token_ids) | (frozenset() if sampling.ignore_eos else self.end_tokens)
+        ends = frozenset() if sampling.ignore_eos else self.end_tokens
         runs = []
         for prompt in prompts:
             ids = encode(prompt, self.tokenizer, self.runner.vocabulary)
-            check_length(ids, self.runner.max_length)
             for sample in range(sampling.n):
-                sequence = Sequence(ids, sampling, sample, ends, self.runner.max_length)
-                classes = getattr(self.runner, "exact", None)
-                sequence.exact_rows = classes.most if classes else 0
-                runs.append(Run(fresh(chosen), sequence, self.tokenizer))
+                request = Request(ids, sampling, method, options, verification, sample, ends, row_budget, pool)
+                runs.append(Run(request, self.tokenizer))
         return runs
 
-    def _executor(self, name: str | None, batch_size: int | None, runs: list[Run]) -> Batched:
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
+    def _engine(self, name: str | None, batch_size: int | None, runs: list[Run]) -> Engine:
+        """An engine to which the runs' requests are added."""
+        if batch_size is not None:
+            check_batch_size(batch_size)
         size = min(batch_size or 8, max(len(runs), 1))
-        name = name or ("batched" if size > 1 else "single")
-        drafting = self.draft_runner is not None and any(run.method.needs_draft for run in runs)
-        models = {"target": self.runner} | ({"draft": self.draft_runner} if drafting else {})
-        return find_executor(name)(models, batch_size=size)  # type: ignore[arg-type]
+        scheduler = find_scheduler(name or ("batched" if size > 1 else "single"))(size)
+        engine = Engine(self.models, scheduler, self.shared)
+        for run in runs:
+            engine.add(run.request)
+        return engine
 
 
-def _with_results(error: Exception, results: list[Any]) -> Exception:
-    """`error`, carrying the results of all prompts: those of the others are whole."""
-    if isinstance(error, NotFinite):
-        error.results = results
-    return error
+def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
+    """Raise the first of `errors`, carrying the `results` of all prompts: those of the others are whole."""
+    for error in errors:
+        if error is not None:
+            with contextlib.suppress(AttributeError):  # a class of a user's own may take no attributes
+                error.results = results  # type: ignore[attr-defined]
+            raise error

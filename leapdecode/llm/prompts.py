@@ -14,6 +14,12 @@ def is_many(prompts: Any) -> bool:
     return isinstance(prompts, list | tuple) and not (prompts and isinstance(prompts[0], int | Mapping))
 
 
+def check_messages(messages: Any) -> None:
+    """Raise `PromptError` unless it is a list of chat messages."""
+    if isinstance(messages, str) or not messages or not all(isinstance(one, Mapping) for one in messages):
+        raise PromptError('chat takes a list of messages: [{"role": "user", "content": "..."}]')
+
+
 def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
     """Token ids of one prompt; raises `PromptError` when it is empty or holds impossible ids."""
     if isinstance(prompt, str):
@@ -48,15 +54,6 @@ def _encode_text(prompt: str, tokenizer: Any, vocabulary: int) -> list[int]:
             "they do not belong together"
         )
     return ids
-
-
-def check_length(ids: list[int], max_length: int) -> None:
-    """Raise `PromptError` unless at least one token fits behind the prompt."""
-    if len(ids) >= max_length:
-        raise PromptError(
-            f"the prompt has {len(ids)} tokens, but the model's context holds {max_length}, and one must be left to "
-            f"generate; shorten it to {max_length - 1}"
-        )
 
 
 def _needed(tokenizer: Any) -> Any:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from leapdecode.core import Stats, Step
+from leapdecode.core import Stats, Step, TokenLogprobs
 
 SCHEMA = 1
 
@@ -25,11 +25,13 @@ class Result:
     Attributes:
         text: the generated text, stop string excluded.
         token_ids: the generated ids, the end token included when it was generated.
-        finish_reason: "stop" (end token or stop string), "length", or "error" (the text could not go on).
+        finish_reason: "stop" (end token or stop string), "length", "error" (the text could not go on), or "aborted".
         stats, steps: counts and times; one record per target forward that gave tokens.
         pieces: the text per token, as `stream` yields it.
         exact: whether the text was decoded exactly: bit-identical logits for every method, batch and neighbour.
         audit: what `--audit` found, if it was asked for.
+        logprobs: per generated token its log-probability and the likeliest tokens', where `SamplingParams.logprobs`
+            asked for them.
         artifacts: what the method kept for the caller, by name (jacobi with `record`: "trajectory").
     """
 
@@ -46,10 +48,11 @@ class Result:
     exact: bool = False
     pieces: list[str] = field(default_factory=list, repr=False)
     audit: dict[str, Any] | None = None
+    logprobs: list[TokenLogprobs] | None = field(default=None, repr=False)
     artifacts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of `leapdecode generate --json`."""
+        """The document of `leapdecode generate --json`; it has "logprobs" where they were asked for."""
         return {
             "schema": SCHEMA,
             "model": self.model,
@@ -63,5 +66,6 @@ class Result:
             "exact": self.exact,
             "stats": self.stats.as_dict(),
             "steps": [asdict(step) for step in self.steps],
+            **({} if self.logprobs is None else {"logprobs": [asdict(one) for one in self.logprobs]}),
             "audit": self.audit,
         }

@@ -17,7 +17,7 @@ from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.llm import LLM, Result
 from leapdecode.model.runner import Runner
 from leapdecode.model.yardstick import cap, in_one_block, in_pieces
-from leapdecode.verify.choice import Chooser
+from leapdecode.verify.sampler import Sampler
 
 IMPOSSIBLE = 1e6  # the margin of a token that a cut leaves out
 LIKELY = 32  # tokens of a row whose logits count for the yardstick: no other can be chosen
@@ -127,13 +127,13 @@ def margins(
     tree = TokenTree(prompt[-1])
     nodes = [0, *tree.add_chain(0, said[:-1], "audit")]
     given = (plain_NV, prompt, tree, nodes)
-    uncut = Chooser(replace(sampling, top_k=0, top_p=1.0, min_p=0.0), stream, len(prompt))
+    uncut = Sampler(replace(sampling, top_k=0, top_p=1.0, min_p=0.0), stream, len(prompt))
     scores_NV = uncut.scores(*given).double()
     said_N1 = torch.tensor(said, device=plain_NV.device)[:, None]
     own_N1, allowed_N1 = scores_NV.gather(-1, said_N1), torch.ones_like(said_N1, dtype=torch.bool)
     if not sampling.greedy:
         before_NV = uncut.pipeline(*given).double()
-        kept_NV = Chooser(sampling, stream, len(prompt)).pipeline(*given).isfinite()
+        kept_NV = Sampler(sampling, stream, len(prompt)).pipeline(*given).isfinite()
         edge_N1 = before_NV.masked_fill(~kept_NV, torch.inf).amin(-1, keepdim=True)
         allowed_N1 = before_NV.gather(-1, said_N1) >= edge_N1 - tau
         scores_NV = scores_NV.masked_fill(~kept_NV | (before_NV < edge_N1 + tau), -torch.inf)

@@ -1,8 +1,8 @@
-"""The bench: every contender on every prompt, in turn with plain decoding, one record per generation.
+"""The bench: every contender on every prompt, in turn with plain decoding, a record per generation.
 
-A *unit* is what is decoded together: one prompt, or a batch of them. In a round every contender decodes the same unit
-once, plain decoding among them, in an order drawn for the round. A contender's speed-up in a round is its tokens per
-second over those of plain decoding in that round.
+A *unit* is what is decoded together: one prompt, or a batch of them. In a round every contender
+decodes the same unit once, plain decoding among them, in an order drawn for the round. A
+contender's speed-up in a round is its tokens per second over those of plain decoding in that round.
 """
 
 import random
@@ -18,11 +18,10 @@ from leapdecode.measure.audit import explain
 from leapdecode.measure.contenders import Contender, Ours, Outcome
 from leapdecode.measure.loops import repeated_share
 from leapdecode.measure.memory import PeakMemory
+from leapdecode.measure.records import BASELINE, COUNTS, TIMES, Record
 
-BASELINE = "autoregressive"
 WARM_TOKENS = 16
-COUNTS = ("target_forwards", "prefill_forwards", "target_rows", "draft_forwards", "draft_rows", "matched_tokens")
-TIMES = ("forward", "draft", "propose", "verify", "commit")
+Key = tuple[str, str, int, int]  # of a record: task, contender, unit, round
 
 
 def no_score(number: int, text: str) -> float | None:
@@ -34,8 +33,8 @@ def no_score(number: int, text: str) -> float | None:
 class Workload:
     """Prompts of one task as ids, and how texts are scored (None: no checker).
 
-    `sampling` replaces the bench's own, for the negative control. What learns from text to text decodes the prompts of
-    `warmup` first, unmeasured.
+    `sampling` replaces the bench's own, for the negative control. What learns from text to text
+    decodes the prompts of `warmup` first, unmeasured.
     """
 
     name: str
@@ -43,49 +42,6 @@ class Workload:
     score: Callable[[int, str], float | None] = no_score
     sampling: SamplingParams | None = None
     warmup: list[list[int]] = field(default_factory=list)
-
-
-@dataclass
-class Record:
-    """One contender's work on one unit in one round; sums over the unit's texts unless said otherwise.
-
-    Attributes:
-        forwards, rows: by name, as in `core.Stats`; names that a contender cannot count are missing.
-        accepted: accepted length -> how often.
-        composition: seconds by part of the engine.
-        first_token, first_tokens: seconds to the first token, mean over the unit; tokens that came with it.
-        repeated: largest share of repeated 4-grams among the unit's texts.
-        verdicts: [identical, tie-explained, unexplained] texts, against plain decoding in the same round.
-        exact: whether the texts were decoded exactly, so that only identical ones pass.
-        margins: per text that differs, (largest margin by which a plain forward prefers another token, tau).
-        audit_seconds: time that explaining took, which is nobody's decoding.
-        scores: per text, None where the task has no checker.
-    """
-
-    task: str
-    contender: str
-    unit: int
-    round: int
-    texts: int
-    prompt_tokens: int
-    tokens: int
-    seconds: float
-    counts: dict[str, int] = field(default_factory=dict)
-    accepted: dict[str, int] = field(default_factory=dict)
-    composition: dict[str, float] = field(default_factory=dict)
-    first_token: float | None = None
-    first_tokens: int = 0
-    peak_memory: int = 0
-    repeated: float = 0.0
-    verdicts: list[int] = field(default_factory=lambda: [0, 0, 0])
-    exact: bool = False
-    margins: list[list[float]] = field(default_factory=list)
-    audit_seconds: float = 0.0
-    scores: list[float | None] = field(default_factory=list)
-
-    @property
-    def key(self) -> tuple[str, str, int, int]:
-        return self.task, self.contender, self.unit, self.round
 
 
 @dataclass
@@ -103,39 +59,48 @@ class Bench:
     @property
     def total(self) -> int:
         """How many records there will be."""
-        return sum(len(self._units(work)) for work in self.workloads) * self.rounds * len(self.contenders)
+        units = sum(len(self._units(work)) for work in self.workloads)
+        return units * self.rounds * len(self.contenders)
 
     def _units(self, work: Workload) -> list[range]:
-        count = len(work.prompts)
-        return [range(at, min(at + self.batch_size, count)) for at in range(0, count, self.batch_size)]
+        count, size = len(work.prompts), self.batch_size
+        return [range(at, min(at + size, count)) for at in range(0, count, size)]
 
-    def run(self, done: set[tuple[str, str, int, int]]) -> Iterator[list[Record]]:
+    def run(self, done: set[Key]) -> Iterator[list[Record]]:
         """Measure round by round, leaving out rounds of which `done` holds every record's key.
 
         Yields an empty list for each step of a warm-up, and before a round's texts are compared.
         """
         for work in self.workloads:
-            turns = [(unit, turn) for turn in range(self.rounds) for unit in range(len(self._units(work)))]
-            if all(self._keys(work, *turn) <= done for turn in turns):
+            if not any(self._missing(work, turn, done) for turn in range(self.rounds)):
                 continue
             sampling, warm = work.sampling or self.sampling, set[int]()
             for turn in range(self.rounds):
                 for numbers in self._units(work):
-                    if len(numbers) not in warm:  # a smaller last batch has a row-cost curve of its own
+                    if len(numbers) not in warm:  # a smaller last batch has its own row costs
                         self._warm_up(work, numbers, sampling)
                         warm.add(len(numbers))
-                for llm in {id(one.llm): one.llm for one in self.contenders if isinstance(one, Ours)}.values():
-                    llm.shared.forget()  # budgets and pools learn within a round over a task's prompts, and not beyond
-                missing = [(unit, numbers) for unit, numbers in enumerate(self._units(work))
-                           if not self._keys(work, unit, turn) <= done]  # fmt: skip
+                self._forget()
+                missing = self._missing(work, turn, done)
                 if missing:
                     yield from self._teach(work, sampling)
                 for unit, numbers in missing:
                     self.doing = work.name
                     yield from self._round(work, unit, numbers, turn, sampling)
 
-    def _keys(self, work: Workload, unit: int, turn: int) -> set[tuple[str, str, int, int]]:
-        return {(work.name, one.label, unit, turn) for one in self.contenders}
+    def _missing(self, work: Workload, turn: int, done: set[Key]) -> list[tuple[int, range]]:
+        """The units of a turn, numbered, of which not every contender's record is there."""
+        return [
+            (unit, numbers)
+            for unit, numbers in enumerate(self._units(work))
+            if not {(work.name, one.label, unit, turn) for one in self.contenders} <= done
+        ]
+
+    def _forget(self) -> None:
+        """Budgets and pools learn within a round over a task's prompts, and not beyond."""
+        ours = [one.llm for one in self.contenders if isinstance(one, Ours)]
+        for llm in {id(llm): llm for llm in ours}.values():
+            llm.shared.forget()
 
     def _warm_up(self, work: Workload, numbers: range, sampling: SamplingParams) -> None:
         short = replace(sampling, max_tokens=min(WARM_TOKENS, sampling.max_tokens))
@@ -143,11 +108,12 @@ class Bench:
             contender.decode([work.prompts[number] for number in numbers], short, self.batch_size)
 
     def _teach(self, work: Workload, sampling: SamplingParams) -> Iterator[list[Record]]:
-        """Let those that learn decode the warm-up prompts; an empty list per step of it, so that one sees it go on."""
+        """Let those that learn decode the warm-up prompts; an empty list per step, to be seen."""
         for at in range(0, len(work.warmup), self.batch_size):
             for contender in self.contenders:
                 if contender.learns:
-                    contender.decode(work.warmup[at : at + self.batch_size], sampling, self.batch_size)
+                    prompts = work.warmup[at : at + self.batch_size]
+                    contender.decode(prompts, sampling, self.batch_size)
             self.doing = "warming up"
             yield []
 
@@ -155,7 +121,8 @@ class Bench:
         self, work: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams
     ) -> Iterator[list[Record]]:
         prompts = [work.prompts[number] for number in numbers]
-        order = random.Random(f"{work.name}/{unit}/{turn}").sample(range(len(self.contenders)), len(self.contenders))
+        count = len(self.contenders)
+        order = random.Random(f"{work.name}/{unit}/{turn}").sample(range(count), count)
         measured: dict[str, tuple[list[Outcome], float, int]] = {}
         for contender in [self.contenders[place] for place in order]:
             with PeakMemory(self.llm.runner.device) as peak:
@@ -167,14 +134,16 @@ class Bench:
         if any(_differ(outcomes, plain) for outcomes, _, _ in measured.values()):
             self.doing = "comparing texts"
             yield []
-        drawn = {one.label for one in self.contenders if one.options.get("verification") == "rejection"}
+        asked = {one.label: one.options.get("verification") for one in self.contenders}
         shown = sum(map(len, prompts))
         for label, (outcomes, seconds, memory) in measured.items():
-            record = Record(work.name, label, unit, turn, len(outcomes), shown, 0, seconds, peak_memory=memory)
+            texts = len(outcomes)
+            record = Record(work.name, label, unit, turn, texts, shown, 0, seconds)
+            record.peak_memory = memory
             for number, outcome, reference in zip(numbers, outcomes, plain, strict=True):
                 enter(record, outcome)
                 record.scores.append(work.score(number, outcome.text))
-                if sampling.greedy or label not in drawn:
+                if sampling.greedy or asked[label] != "rejection":
                     self._judge(record, work.prompts[number], outcome, reference, sampling)
             if record.composition:
                 record.composition["other"] = seconds - sum(record.composition.values())
@@ -182,16 +151,23 @@ class Bench:
         yield records
 
     def _judge(
-        self, record: Record, prompt: list[int], outcome: Outcome, reference: Outcome, sampling: SamplingParams
+        self,
+        record: Record,
+        prompt: list[int],
+        outcome: Outcome,
+        reference: Outcome,
+        sampling: SamplingParams,
     ) -> None:
         """Count the text as identical to plain decoding's, explained by a near-tie, or unexplained.
 
-        Sampled texts of a peer or of the rejection verifier are not counted: they are other draws of the same law.
+        Sampled texts of a peer or of the rejection verifier are not counted: they are other draws
+        of the same law.
         """
         said, result = outcome.token_ids, outcome.result
         if result is None and not sampling.greedy:
             return
-        stopped = result.finish_reason == "stop" if result else bool(said) and said[-1] in self.llm.end_tokens
+        ended = bool(said) and said[-1] in self.llm.end_tokens
+        stopped = result.finish_reason == "stop" if result else ended
         exact, began = result is not None and result.exact, time.perf_counter()
         found = explain(self.llm, prompt, said, reference.token_ids, sampling, stopped, exact=exact)
         record.audit_seconds += time.perf_counter() - began

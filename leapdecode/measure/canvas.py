@@ -1,7 +1,7 @@
-"""What the plots share: colours, labels, panels, and how a figure becomes SVG, PNG and part of a page.
+"""What the plots share: colours, labels, panels, and how a figure becomes SVG, PNG, part of a page.
 
-matplotlib is imported inside functions only. Its object interface is used, without pyplot's global state. Colours are
-those of Okabe and Ito, which colour-blind readers can tell apart.
+matplotlib is imported inside functions only. Its object interface is used, without pyplot's global
+state. Colours are those of Okabe and Ito, which colour-blind readers can tell apart.
 """
 
 import io
@@ -13,9 +13,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from leapdecode.measure.bench import BASELINE
 from leapdecode.measure.labels import short_names
 from leapdecode.measure.pages import clean
+from leapdecode.measure.records import BASELINE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 INK, FAINT, PAPER, PLAIN = "#1d1e20", "#c4c5c7", "#ffffff", "#8a8b8d"
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
-LIGHT, BLACK, WHITE = ("#e69f00", "#cc79a7", "#56b4e9"), "#000000", "#fefefe"  # on a dot, in any theme
+LIGHT, BLACK, WHITE = (
+    ("#e69f00", "#cc79a7", "#56b4e9"),
+    "#000000",
+    "#fefefe",
+)  # on a dot, in any theme
 MARKERS = ("o", "s", "^", "D", "v")
 SMALL = 8.0  # points, of labels at the data
 STYLE: dict[Any, Any] = {
@@ -44,18 +48,28 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
 }
 SVG = "http://www.w3.org/2000/svg"
-THEMED = {INK: "var(--ink)", FAINT: "var(--faint)", PAPER: "var(--paper)"}  # on a page, colours follow its theme
+THEMED = {
+    INK: "var(--ink)",
+    FAINT: "var(--faint)",
+    PAPER: "var(--paper)",
+}  # on a page, colours follow its theme
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
-    """A colour per method, by its place in the document, so equal in all plots; plain decoding is grey."""
+    """A colour per method, by its place in the document, so equal in all plots.
+
+    Plain decoding is grey.
+    """
     others = [method for method in methods if method != BASELINE]
     return {BASELINE: PLAIN, **dict(zip(others, itertools.cycle(PALETTE), strict=False))}
 
 
 def looks(number: int) -> dict[str, Any]:
     """Colour and marker of the `number`-th line or cloud of points."""
-    return {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number // len(PALETTE) % len(MARKERS)]}
+    return {
+        "color": PALETTE[number % len(PALETTE)],
+        "marker": MARKERS[number // len(PALETTE) % len(MARKERS)],
+    }
 
 
 def on(colour: str) -> str:
@@ -68,13 +82,20 @@ def label(name: str, width: int = 24) -> str:
     parted = clean(name).replace(":", " ").replace("+", " +")
     lines = textwrap.wrap(parted, width, max_lines=4, placeholder=" …") or ["-"]
     text = "\n".join(lines).replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text  # a legend leaves out names that start with a "_"
+    hidden = text.startswith("_")  # a legend leaves such names out
+    return f" {text}" if hidden else text
 
 
-def panels(tasks: list[str], methods: list[str], columns: int, room: float = 0.08) -> "tuple[Figure, dict[str, Axes]]":
-    """A panel per task with the methods down its side, in one order and on one scale; their names stand on the left.
+def panels(
+    tasks: list[str],
+    methods: list[str],
+    columns: int,
+    room: float = 0.08,
+) -> "tuple[Figure, dict[str, Axes]]":
+    """A panel per task with the methods down its side, in one order and on one scale.
 
-    `room` is what a method gets beyond its name's lines, in inches.
+    The methods' names stand on the left. `room` is what a method gets beyond its name's lines, in
+    inches.
     """
     from matplotlib.figure import Figure
 
@@ -82,7 +103,8 @@ def panels(tasks: list[str], methods: list[str], columns: int, room: float = 0.0
     lines = -(-len(tasks) // columns)
     wrapped = [label(method) for method in short_names(methods)]
     height = 0.5 + len(methods) * (room + 0.13 * max(text.count("\n") + 1 for text in wrapped))
-    figure = Figure(figsize=(2.2 + 6 * columns / (columns + 0.6), 0.4 + lines * height), layout="constrained")
+    size = (2.2 + 6 * columns / (columns + 0.6), 0.4 + lines * height)
+    figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for number, axes in enumerate(grid.flat):
         if number >= len(tasks):
@@ -91,7 +113,8 @@ def panels(tasks: list[str], methods: list[str], columns: int, room: float = 0.0
         axes.tick_params(labelbottom=number + columns >= len(tasks))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_title(label(tasks[number], 60 // columns), fontsize=9, loc="left", fontweight="bold")
+        name = label(tasks[number], 60 // columns)
+        axes.set_title(name, fontsize=9, loc="left", fontweight="bold")
         axes.set_yticks(range(len(methods)), wrapped, fontsize=SMALL)
     grid[0, 0].set_ylim(len(methods) - 0.4, -0.6)
     return figure, dict(zip(tasks, grid.flat, strict=False))
@@ -106,18 +129,28 @@ def powers_of_two(axes: "Axes", rows: list[float]) -> None:
 
 
 def key_to(figure: "Figure", entries: "list[tuple[dict[str, Any], str]]") -> None:
-    """A legend right of the plot: pairs of a line's or marker's looks and its name; the figure grows to hold it."""
+    """A legend right of the plot, of pairs of a line's or marker's looks and its name.
+
+    The figure grows to hold it.
+    """
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], **{"markersize": 6, **look}) for look, _ in entries]
     wrapped = [label(name) for _, name in entries]
     needed = 0.3 + sum(0.08 + 0.12 * (text.count("\n") + 1) for text in wrapped)
     figure.set_figheight(max(figure.get_figheight(), needed))
-    figure.legend(handles, wrapped, loc="outside right upper", frameon=False, fontsize=SMALL, labelspacing=0.6)
+    figure.legend(
+        handles,
+        wrapped,
+        loc="outside right upper",
+        frameon=False,
+        fontsize=SMALL,
+        labelspacing=0.6,
+    )
 
 
 def pictures(figure: "Figure", name: str) -> tuple[str, bytes]:
-    """(SVG, PNG) of a figure; the SVG is the same for the same figure, wherever and whenever it is drawn."""
+    """(SVG, PNG) of a figure; equal figures give equal SVG, wherever and whenever drawn."""
     import matplotlib
 
     drawn, painted = io.BytesIO(), io.BytesIO()
@@ -130,7 +163,10 @@ def pictures(figure: "Figure", name: str) -> tuple[str, bytes]:
 
 
 def inline(svg: str, name: str, caption: str) -> str:
-    """The SVG as part of a page: colours of the page's theme, identifiers of its own, a description, no links."""
+    """The SVG as part of a page.
+
+    It has colours of the page's theme, identifiers of its own, a description and no links.
+    """
     ET.register_namespace("", SVG)
     root = ET.fromstring(svg)
     for metadata in root.findall(f"{{{SVG}}}metadata"):
@@ -148,6 +184,7 @@ def inline(svg: str, name: str, caption: str) -> str:
 
 
 def _themed(value: str, name: str) -> str:
-    """An attribute's value with the theme's colours, and with references that name the identifiers of this plot."""
-    value = re.sub("#[0-9a-f]{6}(?![0-9a-z])", lambda colour: THEMED.get(colour[0], colour[0]), value)
+    """An attribute's value with the theme's colours, and references to this plot's identifiers."""
+    colour = "#[0-9a-f]{6}(?![0-9a-z])"
+    value = re.sub(colour, lambda found: THEMED.get(found[0], found[0]), value)
     return value.replace("url(#", f"url(#{name}-")

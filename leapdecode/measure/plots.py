@@ -1,13 +1,12 @@
 """The plots of a bench's document, by matplotlib (the extra `bench`).
 
-A `figure_...` function takes the document and gives a figure, or None where the document lacks what it shows.
+A `figure_...` function takes the document and gives a figure, or None where the document lacks what
+it shows.
 """
 
-from collections import defaultdict
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from leapdecode.measure.bench import BASELINE
 from leapdecode.measure.canvas import (
     FAINT,
     INK,
@@ -23,14 +22,13 @@ from leapdecode.measure.canvas import (
     powers_of_two,
 )
 from leapdecode.measure.labels import short_names
-from leapdecode.methods.lookahead import Lookahead
+from leapdecode.measure.records import BASELINE
+from leapdecode.measure.scaling import figure_scaling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LONGEST = 12  # accepted lengths from here on share a bar
-FEWEST = 3  # variants of lookahead that make a scaling law worth drawing
-CONTROL = "unguessable"  # the task on which no method gains by its size
 
 Report = dict[str, Any]
 
@@ -60,17 +58,29 @@ def names(rows: list[Report], key: str) -> list[str]:
 
 def figure_speedup(report: Report) -> "Figure | None":
     """Speed-up of every method, with its interval, by task."""
-    rows = [row for row in report["rows"] if row["method"] != BASELINE and row["speedup"] is not None]
+    others = [row for row in report["rows"] if row["method"] != BASELINE]
+    rows = [row for row in others if row["speedup"] is not None]
     if not rows:
         return None
     methods, colour = names(rows, "method"), colours(names(report["rows"], "method"))
     figure, places = panels(names(rows, "task"), methods, columns=3)
     for row in rows:
-        axes, at, (low, high) = places[row["task"]], methods.index(row["method"]), row["speedup_interval"]
+        axes, at, (low, high) = (
+            places[row["task"]],
+            methods.index(row["method"]),
+            row["speedup_interval"],
+        )
         axes.barh(at, row["speedup"], height=0.66, color=colour[row["method"]])
         axes.plot([low, high], [at, at], color=INK, linewidth=1.2, solid_capstyle="butt")
         value = f"{row['speedup']:.2f}x"
-        axes.annotate(value, (max(high, 1), at), (4, 0), textcoords="offset points", va="center", fontsize=SMALL)
+        axes.annotate(
+            value,
+            (max(high, 1), at),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=SMALL,
+        )
     for axes in places.values():
         axes.axvline(1, color=INK, linewidth=0.8)
         axes.set_xlim(0, max(1, *(row["speedup_interval"][1] for row in rows)) * 1.35)
@@ -97,15 +107,18 @@ def figure_accepted(report: Report) -> "Figure | None":
     highest = max(max(shares(row)) for row in rows)
     for row in rows:
         axes, at = places[row["task"]], methods.index(row["method"])
-        heights = [-0.85 * share / highest for share in shares(row)]  # upwards: the y axis grows downwards
+        # upwards: the y axis grows downwards
+        heights = [-0.85 * share / highest for share in shares(row)]
         axes.bar(range(LONGEST + 1), heights, 0.8, bottom=at + 0.4, color=colour[row["method"]])
         axes.axhline(at + 0.4, color=FAINT, linewidth=0.6)
     last = min(longest, LONGEST)
     ticks = [length for length in (1, 2, 4, 8, LONGEST) if length <= last]
+    names_of_ticks = [f"{tick}+" if tick == LONGEST < longest else str(tick) for tick in ticks]
     for axes in places.values():
         axes.set_xlim(0.4, last + 0.6)
-        axes.set_xticks(ticks, [f"{tick}+" if tick == LONGEST < longest else str(tick) for tick in ticks])
-    figure.supxlabel(f"tokens accepted in a step (the highest bar: {highest:.0%} of the steps)", fontsize=9)
+        axes.set_xticks(ticks, names_of_ticks)
+    scale = f"the highest bar: {highest:.0%} of the steps"
+    figure.supxlabel(f"tokens accepted in a step ({scale})", fontsize=9)
     return figure
 
 
@@ -121,9 +134,24 @@ def figure_rows(report: Report) -> "Figure | None":
     for place, row in enumerate(rows):
         look, number = looks(tasks.index(row["task"])), methods.index(row["method"]) + 1
         point = row["rows_per_forward"], row["tokens_per_forward"]
-        axes.plot(*point, **look, markersize=9, markeredgecolor=PAPER, markeredgewidth=0.6, zorder=3 + place)
-        axes.annotate(f"{number}", point, color=on(look["color"]), fontsize=6, fontweight="bold", ha="center",
-                      va="center_baseline", zorder=3.5 + place)  # fmt: skip
+        axes.plot(
+            *point,
+            **look,
+            markersize=9,
+            markeredgecolor=PAPER,
+            markeredgewidth=0.6,
+            zorder=3 + place,
+        )
+        axes.annotate(
+            f"{number}",
+            point,
+            color=on(look["color"]),
+            fontsize=6,
+            fontweight="bold",
+            ha="center",
+            va="center_baseline",
+            zorder=3.5 + place,
+        )
     powers_of_two(axes, [row["rows_per_forward"] for row in rows])
     axes.set(xlabel="rows per forward", ylabel="tokens per forward")
     dots = [(looks(number) | {"linestyle": ""}, task) for number, task in enumerate(tasks)]
@@ -132,46 +160,6 @@ def figure_rows(report: Report) -> "Figure | None":
         for number, name in enumerate(short_names(methods), 1)
     ]
     key_to(figure, dots + numbers)
-    return figure
-
-
-def variants(report: Report) -> dict[str, list[tuple[float, float, int]]]:
-    """Lookahead's variants by n-gram length (and other options): (rows per forward, tokens per forward, window).
-
-    All tasks together but for the control; sorted by rows.
-    """
-    counted: dict[str, list[Report]] = defaultdict(list)
-    for row in report["rows"]:
-        if row["method"].split(":")[0] == Lookahead.name and row["task"] != CONTROL and row["rows_per_forward"]:
-            counted[row["method"]].append(row)
-    found = defaultdict(list)
-    for rows in counted.values():
-        options = rows[0]["options"]
-        others = [f"{key}={value}" for key, value in options.items() if key not in ("window", "ngram", "guesses")]
-        line = " ".join([f"N={options.get('ngram', Lookahead.ngram)}", *others])
-        forwards = sum(row["target_forwards"] - row["prefill_forwards"] for row in rows)
-        per_forward = [sum(row[key] for row in rows) / forwards for key in ("decode_rows", "tokens")]
-        found[line].append((per_forward[0], per_forward[1], options.get("window", Lookahead.window)))
-    return {line: sorted(points) for line, points in sorted(found.items(), key=lambda pair: (len(pair[0]), pair[0]))}
-
-
-def figure_scaling(report: Report) -> "Figure | None":
-    """The scaling law of lookahead decoding: steps saved against rows, a line per n-gram length (Fu et al. 2024)."""
-    from matplotlib.figure import Figure
-
-    lines = variants(report)
-    if sum(map(len, lines.values())) < FEWEST:
-        return None
-    figure = Figure(figsize=(6.5, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for number, points in enumerate(lines.values()):
-        rows, tokens, windows = zip(*points, strict=True)
-        axes.plot(rows, tokens, **looks(number), markersize=5)
-        for place, window in zip(points, windows, strict=True):
-            axes.annotate(f"{window}", place[:2], (4, -8), textcoords="offset points", fontsize=SMALL - 1)
-    powers_of_two(axes, [point[0] for points in lines.values() for point in points])
-    axes.set(xlabel="rows per forward", ylabel="tokens per forward (step compression)")
-    key_to(figure, [(looks(number), line) for number, line in enumerate(lines)])
     return figure
 
 
@@ -186,15 +174,21 @@ def figure_row_costs(report: Report) -> "Figure | None":
     axes = figure.subplots()
     contexts = list(dict.fromkeys(cost["context"] for cost in costs))
     for number, context in enumerate(contexts):
-        points = [(cost["rows"], cost["milliseconds"]) for cost in costs if cost["context"] == context]
+        own = [cost for cost in costs if cost["context"] == context]
+        points = [(cost["rows"], cost["milliseconds"]) for cost in own]
         axes.plot(*zip(*points, strict=True), **looks(number), markersize=5)
     powers_of_two(axes, [cost["rows"] for cost in costs])
     axes.set_ylim(bottom=0)
     axes.set(xlabel="rows of a forward", ylabel="milliseconds")
-    key_to(figure, [(looks(number), f"{context} tokens cached") for number, context in enumerate(contexts)])
+    key_to(
+        figure,
+        [(looks(number), f"{context} tokens cached") for number, context in enumerate(contexts)],
+    )
     return figure
 
 
+DOTS = "a dot is a method (its number) on a task (its colour)."
+LINES = "a line per n-gram length N, a point per variant with its window; all tasks together."
 SHARED = "Options that all variants of a method share are left out."
 FIGURES = {
     "speedup": (
@@ -203,12 +197,18 @@ FIGURES = {
     ),
     "rows": (
         figure_rows,
-        "Tokens per forward against rows per forward; a dot is a method (its number) on a task (its colour).",
+        f"Tokens per forward against rows per forward; {DOTS}",
     ),
-    "accepted": (figure_accepted, "How many tokens a step gave: the share of the steps by accepted length."),
+    "accepted": (
+        figure_accepted,
+        "How many tokens a step gave: the share of the steps by accepted length.",
+    ),
     "scaling": (
         figure_scaling,
-        "Lookahead's scaling law: a line per n-gram length N, a point per variant with its window; all tasks together.",
+        f"Lookahead's scaling law: {LINES}",
     ),
-    "row_costs": (figure_row_costs, "What a forward costs: its time against the rows it evaluates."),
+    "row_costs": (
+        figure_row_costs,
+        "What a forward costs: its time against the rows it evaluates.",
+    ),
 }

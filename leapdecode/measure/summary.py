@@ -1,42 +1,65 @@
-"""From records to the bench's document: one row per contender and task, as `bench --json` prints them."""
+"""From records to the bench's document: one row per contender and task."""
 
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from leapdecode.measure.bench import BASELINE, COUNTS, Record
-from leapdecode.measure.contenders import Contender
 from leapdecode.measure.intervals import median_interval
 from leapdecode.measure.loops import LOOPING
+from leapdecode.measure.records import BASELINE, COUNTS, Record
 
 SCHEMA = 1
+# Of a row, what pages and plots are made of.
+NEEDED = frozenset((
+    "accepted_lengths", "decode_rows", "decode_speedup", "draft_forwards", "identical",
+    "method", "not_looping", "options", "pairs", "peak_memory", "prefill_forwards", "quality",
+    "rows_per_forward", "speedup", "speedup_interval", "target_forwards", "task", "texts",
+    "tie_explained", "time_composition", "time_to_first_token", "tokens", "tokens_per_forward",
+    "tokens_per_second", "unexplained", "units",
+))  # fmt: skip
 
 
-def document(run: dict[str, Any], records: Sequence[Record], contenders: Sequence[Contender]) -> dict[str, Any]:
+class Labelled(Protocol):
+    """A contender as far as a document goes: its name in tables, and its options."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def options(self) -> dict[str, Any]: ...
+
+
+def document(
+    run: dict[str, Any],
+    records: Sequence[Record],
+    contenders: Sequence[Labelled],
+) -> dict[str, Any]:
     """`run` is what was measured on what; rows are in the order of tasks and contenders."""
     tasks = list(dict.fromkeys(record.task for record in records))
     rows = []
     for task in tasks:
-        plain = [record for record in records if (record.task, record.contender) == (task, BASELINE)]
+        done = [record for record in records if record.task == task]
+        plain = [record for record in done if record.contender == BASELINE]
         for contender in contenders:
-            own = [record for record in records if (record.task, record.contender) == (task, contender.label)]
+            own = [record for record in done if record.contender == contender.label]
             if own:
                 rows.append(row(contender, task, own, plain))
     return {"schema": SCHEMA, "run": run, "rows": rows}
 
 
-def row(contender: Contender, task: str, own: list[Record], plain: list[Record]) -> dict[str, Any]:
+def row(contender: Labelled, task: str, own: list[Record], plain: list[Record]) -> dict[str, Any]:
     """Sums, medians and intervals of one contender on one task.
 
-    `not_looping` has the same speed and hits over units without looping texts, `decode_speedup` the speed-up without
-    the time to the first token.
+    `not_looping` has the same speed and hits over units without looping texts, `decode_speedup` the
+    speed-up without the time to the first token.
     """
     calm = [record for record in own if record.repeated <= LOOPING]
     memory = max(record.peak_memory for record in own)
     first = [record.first_token for record in own if record.first_token is not None]
+    accepted = sums(record.accepted for record in own)
     composition = sums(record.composition for record in own)
-    whole = sum(composition.values())
+    whole = sum(composition.values()) or 1.0
+    margins = [margin for record in own for margin, _ in record.margins]
     return {
         "method": contender.label,
         "options": contender.options,
@@ -44,18 +67,21 @@ def row(contender: Contender, task: str, own: list[Record], plain: list[Record])
         "texts": sum(record.texts for record in own),
         **speed(own, plain),
         **hits(own),
-        "accepted_lengths": dict(sorted(sums(r.accepted for r in own).items(), key=lambda pair: int(pair[0]))),
+        "accepted_lengths": dict(sorted(accepted.items(), key=lambda pair: int(pair[0]))),
         "time_to_first_token": statistics.median(first) if first else None,
-        "time_composition": {name: value / whole for name, value in composition.items()} if whole else {},
+        "time_composition": {name: value / whole for name, value in composition.items()},
         "peak_memory": memory,
         "quality": quality(own),
         "identical": sum(record.verdicts[0] for record in own),
         "tie_explained": sum(record.verdicts[1] for record in own),
         "unexplained": sum(record.verdicts[2] for record in own),
         "exact": all(record.exact for record in own),
-        "worst_margin": max((margin for record in own for margin, _ in record.margins), default=0.0),
+        "worst_margin": max(margins, default=0.0),
         "audit_seconds": sum(record.audit_seconds for record in own),
-        "not_looping": {"generations": len(calm), **(speed(calm, plain) | hits(calm) if calm else {})},
+        "not_looping": {
+            "generations": len(calm),
+            **(speed(calm, plain) | hits(calm) if calm else {}),
+        },
     }
 
 
@@ -71,21 +97,26 @@ def sums(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
     """Tokens, seconds and the paired speed-ups over plain decoding.
 
-    Repeats of one unit are not independent of each other, so the interval is over the units' medians (over the rounds
-    where there is one unit).
+    Repeats of one unit are not independent of each other, so the interval is over the units'
+    medians (over the rounds where there is one unit).
     """
     base = {(record.unit, record.round): record for record in plain}
-    pairs = [(record, base[record.unit, record.round]) for record in own if (record.unit, record.round) in base]
+    found = [(record, base.get((record.unit, record.round))) for record in own]
+    pairs = [(record, other) for record, other in found if other]
     ratios: dict[int, list[float]] = {}
     for record, other in pairs:
-        own_rate, other_rate = rate(record.tokens, record.seconds), rate(other.tokens, other.seconds)
+        own_rate, other_rate = (
+            rate(record.tokens, record.seconds),
+            rate(other.tokens, other.seconds),
+        )
         ratios.setdefault(record.unit, []).append(own_rate / other_rate)
     late: dict[int, list[float]] = {}
     for record, other in pairs:
         mine, theirs = later(record), later(other)
         if mine and theirs:
             late.setdefault(record.unit, []).append(rate(*mine) / rate(*theirs))
-    units = [statistics.median(found) for found in ratios.values()]
+    units = [statistics.median(values) for values in ratios.values()]
+    after_first = [statistics.median(values) for values in late.values()]
     median, low, high = median_interval(units if len(units) > 1 else next(iter(ratios.values())))
     seconds, tokens = sum(record.seconds for record in own), sum(record.tokens for record in own)
     return {
@@ -94,16 +125,18 @@ def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
         "tokens_per_second": tokens / seconds,
         "speedup": median,
         "speedup_interval": [low, high],
-        "decode_speedup": statistics.median(map(statistics.median, late.values())) if late else None,
+        "decode_speedup": statistics.median(after_first) if after_first else None,
         "pairs": len(pairs),
         "units": len(units),
     }
 
 
 def later(record: Record) -> tuple[int, float] | None:
-    """(tokens, seconds) behind the first forward that gave tokens; None where there are none or it is not known."""
+    """(tokens, seconds) behind the first forward that gave tokens; None where not known."""
     tokens = record.tokens - record.first_tokens
-    return (tokens, record.seconds - record.first_token) if record.first_token and tokens > 0 else None
+    if not record.first_token or tokens <= 0:
+        return None
+    return tokens, record.seconds - record.first_token
 
 
 def rate(tokens: int, seconds: float) -> float:
@@ -112,21 +145,24 @@ def rate(tokens: int, seconds: float) -> float:
 
 
 def hits(own: list[Record]) -> dict[str, Any]:
-    """Forwards and rows by name (None where a contender cannot count them), and tokens per forward."""
+    """Forwards and rows by name (None where they are not counted), and tokens per forward."""
     counted = sums(record.counts for record in own)
     found: dict[str, Any] = {name: counted.get(name) for name in COUNTS}
     forwards = counted.get("target_forwards", 0) - counted.get("prefill_forwards", 0)
-    found["tokens_per_forward"] = sum(record.tokens for record in own) / forwards if forwards else None
-    # Without the prompt but for its last token, the first root: plain decoding evaluates one row per forward.
+    tokens = sum(record.tokens for record in own)
+    found["tokens_per_forward"] = tokens / forwards if forwards else None
+    # Without the prompt but for its last token: plain decoding has one row per forward.
     prompts = sum(record.prompt_tokens - record.texts for record in own)
     rows, matched = counted.get("target_rows"), counted.get("matched_tokens")
     found["matched_per_forward"] = None if matched is None or not forwards else matched / forwards
-    found["decode_rows"] = None if rows is None else rows - prompts
-    found["rows_per_forward"] = (rows - prompts) / forwards if forwards and rows is not None else None
+    decoded = None if rows is None else rows - prompts
+    found["decode_rows"] = decoded
+    found["rows_per_forward"] = decoded / forwards if forwards and decoded is not None else None
     return found
 
 
 def quality(own: list[Record]) -> float | None:
     """Mean score of the texts of the first round, None without a checker."""
-    scores = [score for record in own if record.round == 0 for score in record.scores if score is not None]
+    first = [score for record in own if record.round == 0 for score in record.scores]
+    scores = [score for score in first if score is not None]
     return statistics.mean(scores) if scores else None

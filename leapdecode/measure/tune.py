@@ -1,7 +1,8 @@
-"""The best options of a method for a model, a task and this machine: one option after the other, by paired time.
+"""The best options of a method for a model, a task and this machine, one option after the other.
 
-Ouroboros's Algorithm 1 (Zhao et al. 2024, appendix B.2): the best gamma at first guesses of the others, then the best
-window at that gamma, then the best phrase length. Here for every method whose options name values to try.
+Ouroboros's Algorithm 1 (Zhao et al. 2024, appendix B.2), by paired time: the best gamma at first
+guesses of the others, then the best window at that gamma, then the best phrase length. Here for
+every method whose options name values to try.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from typing import Any
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
-from leapdecode.measure.bench import BASELINE, Bench, Record, Workload
+from leapdecode.measure.bench import Bench, Workload
 from leapdecode.measure.contenders import Contender, Ours
+from leapdecode.measure.records import BASELINE, Record
 from leapdecode.measure.summary import hits, speed
 from leapdecode.methods.registry import find, make
 
@@ -21,8 +23,8 @@ from leapdecode.methods.registry import find, make
 class Trial:
     """One value of one option, with the others at their best so far.
 
-    `speedup` is over plain decoding, `gain` over the option's first value: medians of ratios paired by prompt. Tasks
-    that differ a lot in their speed-up hardly differ in the gain, so it decides.
+    `speedup` is over plain decoding, `gain` over the option's first value: medians of ratios paired
+    by prompt. Tasks that differ a lot in their speed-up hardly differ in the gain, so it decides.
     """
 
     option: str
@@ -36,7 +38,7 @@ class Trial:
 
 @dataclass
 class Search:
-    """A search under way; `run` yields after every unit that was decoded, and fills `trials` and `best`."""
+    """A search under way; `run` yields after every unit, and fills `trials` and `best`."""
 
     llm: LLM
     method: str
@@ -56,7 +58,7 @@ class Search:
         return len(self.values) * self.rounds * sum(len(work.prompts) for work in self.workloads)
 
     def run(self) -> Iterator[None]:
-        """Option by option; the value with the greatest gain stays, of those with no unexplained text."""
+        """Option by option; of values with no unexplained text that of the greatest gain stays."""
         for name, values in self.values.items():
             tried: list[tuple[Any, Contender]] = [
                 (value, Ours(self.llm, self.method, self.best | {name: value}))
@@ -65,10 +67,14 @@ class Search:
             ]
             contenders = [Ours(self.llm, BASELINE), *(contender for _, contender in tried)]
             records: list[Record] = []
-            for found in Bench(self.llm, contenders, self.workloads, self.sampling, self.rounds).run(set()):
+            bench = Bench(self.llm, contenders, self.workloads, self.sampling, self.rounds)
+            for found in bench.run(set()):
                 records += found
                 yield
-            groups = [[record for record in records if record.contender == one.label] for one in contenders]
+            groups = [
+                [record for record in records if record.contender == label]
+                for label in (one.label for one in contenders)
+            ]
             new = [
                 trial(name, value, own, plain=groups[0], first=groups[1])
                 for (value, _), own in zip(tried, groups[1:], strict=True)
@@ -92,7 +98,10 @@ def make_with(method: str, options: dict[str, Any]) -> None:
 
 
 def values_to_try(method: str, given: dict[str, Any]) -> dict[str, list[Any]]:
-    """Per option its default and the values that its method names; raises `OptionError` where there is none."""
+    """Per option its default and the values that its method names.
+
+    Raises `OptionError` where there is none.
+    """
     kind = find(method)
     make_with(method, given)
     found = {
@@ -105,14 +114,22 @@ def values_to_try(method: str, given: dict[str, Any]) -> dict[str, list[Any]]:
     return found
 
 
-def trial(name: str, value: Any, own: list[Record], plain: list[Record], first: list[Record]) -> Trial:
-    """What the records say of one value; repeats of one prompt and prompts of all tasks count alike."""
-    units = {pair: number for number, pair in enumerate(dict.fromkeys((r.task, r.unit) for r in plain))}
-    mine, base, other = ([_moved(record, units) for record in group] for group in (own, plain, first))
+def trial(
+    name: str,
+    value: Any,
+    own: list[Record],
+    plain: list[Record],
+    first: list[Record],
+) -> Trial:
+    """What the records say of one value; repeats and prompts of all tasks count alike."""
+    pairs = dict.fromkeys((record.task, record.unit) for record in plain)
+    units = {pair: number for number, pair in enumerate(pairs)}
+    groups = (own, plain, first)
+    mine, base, other = ([_moved(record, units) for record in group] for group in groups)
     fast, gain = speed(mine, base), speed(mine, other)["speedup"]
     return Trial(
-        name, value, fast["speedup"], fast["speedup_interval"], gain, hits(own)["tokens_per_forward"] or 0.0,
-        sum(record.verdicts[2] for record in own),
+        name, value, fast["speedup"], fast["speedup_interval"], gain,
+        hits(own)["tokens_per_forward"] or 0.0, sum(record.verdicts[2] for record in own),
     )  # fmt: skip
 
 

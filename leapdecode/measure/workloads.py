@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from leapdecode.core import SamplingParams
+from leapdecode.engine.checks import check_length
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.llm import LLM
-from leapdecode.llm.prompts import check_length, encode
+from leapdecode.llm.prompts import encode
 from leapdecode.measure.bench import Workload, no_score
 from leapdecode.measure.control import Unguessable
 from leapdecode.tasks.base import Example, Split, Task

@@ -1,4 +1,4 @@
-"""What a decoding method is: a coroutine for one sequence that asks for forwards and guesses tokens."""
+"""What a decoding method is: for one sequence it proposes token trees and observes what became of them."""
 
 import dataclasses
 import random
@@ -6,14 +6,13 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
+from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.budget import RowBudget
-from leapdecode.methods.exact_trees import Carried, arrange
 from leapdecode.pools.ngrams import NgramPool
-from leapdecode.verify.walk import Verdict, walk
+from leapdecode.verify.walk import Verdict
 
-Asking = Generator[Request, Scores | None, TokenTree]
+Asking = Generator[Asked, ForwardResult | None, TokenTree]
 
 
 def option(
@@ -57,46 +56,6 @@ class Method:
         fraction = isinstance(field.default, float)
         if low is not None and (not isinstance(value, int | float if fraction else int) or not value >= low):
             raise OptionError(f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}")
-
-    def decode(self, sequence: Sequence) -> Generator[Request, Scores | None, None]:
-        """The loop of every method: propose, evaluate, verify, accept, commit, observe; ends with the text.
-
-        The method sees the text with what is carried, see `exact_trees`.
-        """
-        self.begin(sequence)
-        stats, carried = sequence.stats, Carried()
-        while sequence.finish_reason is None:
-            forwards, rows = stats.draft_forwards, stats.draft_rows
-            with carried.behind(sequence):
-                context, ended = len(sequence.tokens), carried.ends(sequence)
-                tree = TokenTree(sequence.pending) if ended else (yield from self._guessed(sequence))
-            asked = arrange(sequence, carried, tree)
-            scores = yield Forward("target", sequence, asked.tree)
-            assert scores is not None, "an executor answers every Forward with Scores"
-            verdict = walk(asked.tree, scores.choices)
-            final = asked.final(verdict)
-            kept = sequence.extend(verdict.tokens[:final], verdict.sources[:final], scores.rows)
-            carried = Carried.of(sequence, verdict, final)
-            own = asked.own(verdict)
-            with carried.behind(sequence):
-                path = verdict.path[:kept]
-                yield Commit("target", sequence, path, (tree, own.path if own else []))
-                if own is None or ended:
-                    continue
-                stats.matched_tokens += tree.matched(own.choices)
-                if self.budget is not None:
-                    self.budget.learn(tree, own)
-                    if len(sequence.steps) > 1:  # the first step's rows are the prompt's
-                        made = stats.draft_forwards - forwards, stats.draft_rows - rows
-                        self.budget.keep_time(asked.tree, len(own.tokens), context, *made)
-                self.observe(sequence, tree, own)
-
-    def _guessed(self, sequence: Sequence) -> Asking:
-        """The next tree, cut by the budget."""
-        tree = yield from self.propose(sequence)
-        if self.budget is not None:
-            self.budget.cut(tree, len(sequence.tokens), self.kept())
-        return tree
 
     def kept(self) -> set[int]:
         """Nodes of the last tree that a row budget must not cut; closed under parents, without the root."""

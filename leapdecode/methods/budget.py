@@ -74,15 +74,16 @@ class RowBudget:
     window: WindowTrial = field(default_factory=WindowTrial)
     drafting: DraftForwards = field(default_factory=DraftForwards)  # for drafts that decode by trees of their own
 
-    def cut(self, tree: TokenTree, context: int, kept: set[int] | None = None) -> None:
+    def cut(self, tree: TokenTree, context: int, kept: set[int] | None = None, carried: int = 0) -> None:
         """Mark the nodes of `tree` that are not worth their rows; those in `kept` are evaluated in any case.
 
-        So are draws for the rejection verifier: leaving one out for what it is would change the law.
+        `carried` further rows are taken already. Draws for the rejection verifier are evaluated in any case, too:
+        leaving one out for what it is would change the law.
         """
         kept = (kept or set()) | {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
         chances = self.chances(tree)
         order = sorted((n for n in range(1, len(tree)) if n not in kept), key=lambda n: (-chances[n], n))
-        always = 1 + len(kept)
+        always = 1 + carried + len(kept)
         room = len(order) if self.limit is None else max(self.limit - always, 0)
         count = min(room, len(order))
         if self.cost is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from leapdecode.core import Forward, Request, Scores, Sequence, TokenTree
+from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
 from leapdecode.methods.budget import RowBudget
 from leapdecode.methods.rates import grade_of
 
@@ -15,7 +15,7 @@ def grow(
     confidence: float = 0.0,
     budget: RowBudget | None = None,
     replacement: bool = False,
-) -> Generator[Request, Scores | None, None]:
+) -> Generator[Asked, ForwardResult | None, None]:
     """Grow `tree` from its root: per width one draft forward, that many children for every node of the last level.
 
     A node that the draft gives a probability below `confidence` gets no children, and with a budget growth ends where
@@ -28,18 +28,18 @@ def grow(
             return
         if budget is not None and not budget.worth_drafting(tree, level, len(sequence.tokens), width, drawn=drawn):
             return
-        scores = yield Forward("draft", sequence, tree, width, replacement)
-        assert scores is not None, "an executor answers every Forward with Scores"
-        if scores.choices[level[0]] < 0:  # the token limit, or the draft's context, ends here
+        found = yield Forward("draft", sequence, tree, width, replacement)
+        assert found is not None, "the engine answers every Forward with a ForwardResult"
+        if found.choices[level[0]] < 0:  # the token limit, or the draft's context, ends here
             return
         first, done = done, len(tree)
         rows = [node - first for node in level]
-        wanted = [scores.top[node] if width > 1 else [scores.choices[node]] for node in level]
-        if scores.drawn_from is not None:
-            wanted = [propose(tree, node, tokens, scores.drawn_from[row], replacement)
+        wanted = [found.top[node] if width > 1 else [found.choices[node]] for node in level]
+        if found.drawn_from is not None:
+            wanted = [propose(tree, node, tokens, found.drawn_from[row], replacement)
                       for node, tokens, row in zip(level, wanted, rows, strict=True)]  # fmt: skip
         needed = confidence > 0 or budget is not None
-        chances = probabilities(scores.logits, rows, wanted) if needed else [[1.0] * len(row) for row in wanted]
+        chances = probabilities(found.logits_NV, rows, wanted) if needed else [[1.0] * len(row) for row in wanted]
         level = [
             node
             for parent, tokens, likely in zip(level, wanted, chances, strict=True)

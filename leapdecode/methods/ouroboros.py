@@ -8,7 +8,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from leapdecode.core import Commit, Forward, Request, Scores, Sequence, TokenTree
+from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
 from leapdecode.methods.drafting import probabilities, propose
 from leapdecode.methods.rates import grade_of
@@ -86,7 +86,7 @@ class Ouroboros(Method):
         for phrase, _ in reversed(found):
             pool.touch(key, phrase)
 
-    def draft(self, sequence: Sequence, tree: TokenTree) -> Generator[Request, Scores | None, None]:
+    def draft(self, sequence: Sequence, tree: TokenTree) -> Generator[Asked, ForwardResult | None, None]:
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
         budget, context = self.budget, len(sequence.tokens)
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
@@ -96,13 +96,13 @@ class Ouroboros(Method):
             ):
                 return
             own = self.own_tree(sequence, tree)
-            scores = yield Forward("draft", sequence, own, 2 if self.second and not sequence.drawn else 1)
-            assert scores is not None, "an executor answers every Forward with Scores"
-            if scores.choices[0] < 0:  # the token limit, or the draft's context, ends here
+            found = yield Forward("draft", sequence, own, 2 if self.second and not sequence.drawn else 1)
+            assert found is not None, "the engine answers every Forward with a ForwardResult"
+            if found.choices[0] < 0:  # the token limit, or the draft's context, ends here
                 return
-            verdict = walk(own, scores.choices)
+            verdict = walk(own, found.choices)
             yield Commit("draft", sequence, verdict.path)
-            chances = self.enter(sequence, tree, own, verdict, scores)
+            chances = self.enter(sequence, tree, own, verdict, found)
             self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
             if budget is not None and budget.draft is not None:
                 budget.drafting.learn(len(own) - len(own.skipped), len(verdict.tokens))
@@ -126,19 +126,19 @@ class Ouroboros(Method):
         return own
 
     def enter(
-        self, sequence: Sequence, tree: TokenTree, own: TokenTree, verdict: Verdict, scores: Scores
+        self, sequence: Sequence, tree: TokenTree, own: TokenTree, verdict: Verdict, found: ForwardResult
     ) -> list[float]:
         """Append what the draft accepted to the target's tree; returns its probabilities under the draft."""
-        row = {node: number for number, node in enumerate(n for n, choice in enumerate(scores.choices) if choice >= 0)}
+        row = {node: number for number, node in enumerate(found.nodes)}
         rows = [row[node] for node in verdict.path]
-        wanted = [scores.top[node] or [token] for node, token in zip(verdict.path, verdict.tokens, strict=True)]
+        wanted = [found.top[node] or [token] for node, token in zip(verdict.path, verdict.tokens, strict=True)]
         likely = [[1.0] * len(tokens) for tokens in wanted]
         if self.confidence > 0 or self.second > 0 or self.budget is not None:
-            likely = probabilities(scores.logits, rows, wanted)
+            likely = probabilities(found.logits_NV, rows, wanted)
         for tokens, chances, number in zip(wanted, likely, rows, strict=True):
             parent = self.drafted[-1]
-            if scores.drawn_from is not None:
-                propose(tree, parent, tokens, scores.drawn_from[number])
+            if found.drawn_from is not None:
+                propose(tree, parent, tokens, found.drawn_from[number])
             self.drafted.append(tree.add(parent, tokens[0], "draft", grade_of(chances[0])))
             if len(tokens) > 1 and chances[1] >= self.second:
                 self.add_second(sequence, tree, tree.add(parent, tokens[1], "second", grade_of(chances[1])))

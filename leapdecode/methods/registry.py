@@ -2,25 +2,19 @@
 
 import dataclasses
 import functools
-import importlib
-import pkgutil
 from typing import Any
 
-import leapdecode.methods
 from leapdecode.core import SamplingParams
 from leapdecode.errors import UnknownName, with_suggestions
 from leapdecode.methods.base import Method
+from leapdecode.plugins import find_classes
 
 SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)} - {"seed"}
 
 
 @functools.cache
 def _methods() -> dict[str, type[Method]]:
-    found = {}
-    for module in pkgutil.iter_modules(leapdecode.methods.__path__):
-        for value in vars(importlib.import_module(f"leapdecode.methods.{module.name}")).values():
-            if isinstance(value, type) and issubclass(value, Method) and "name" in vars(value):
-                found[value.name] = value
+    found = find_classes("leapdecode.methods", Method)
     return dict(sorted(found.items(), key=lambda item: (item[1].needs_draft, item[0] != "autoregressive", item[0])))
 
 
@@ -43,6 +37,8 @@ def make(name: str, options: dict[str, Any]) -> Method:
     for key in options:
         if key in SAMPLING:
             raise UnknownName(f"{key} is no option of a method; pass sampling=SamplingParams({key}=...)")
+        if key == "options" and key not in known:
+            raise UnknownName(f"options of {name} are arguments of their own: window=5, not options={{...}}")
         if key not in known:
             raise UnknownName(with_suggestions(f"{name} has no option {key!r}", key, known))
     return method(**options)

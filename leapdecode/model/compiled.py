@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leapdecode.model.slots import SlotCache
+from leapdecode.model.kv_store import SlotCache
 
 MOST_ROWS, MOST_TEXT = 128, 16  # rows of a compiled forward, and of them missing text: more is a prefill
 _ISOLATED = {"recompile_limit": 16, "isolate_recompiles": True}  # models share code, and limits go by code

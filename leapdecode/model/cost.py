@@ -60,21 +60,21 @@ def _times(runner: Runner, context: int, counts: list[int], repeats: int, batch:
     endless = SamplingParams(max_tokens=1 << 20)
     probe = random.Random(0).choices(range(runner.vocabulary), k=context + max(counts))  # experts differ by token
     texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
-    lines = runner.open(batch, context + max(counts))
+    cache = runner.open(batch, context + max(counts))
     for text in texts:
-        lines.join(text)
-    lines.forward([Forward("target", text, _chain(probe[context - 1 : context])) for text in texts])
+        cache.allocate(text)
+    cache.forward([Forward("target", text, _chain(probe[context - 1 : context])) for text in texts])
     taken: dict[int, list[float]] = {rows: [] for rows in counts}
     for repeat in range(repeats + 1):
         for rows in counts:
             asked = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
             _synchronise(runner)
             began = time.perf_counter()
-            for raw in lines.forward(asked):
+            for raw in cache.forward(asked):
                 raw.logits_NV.argmax(-1).tolist()  # a step chooses at every row
             if repeat:  # the first round warms up
                 taken[rows].append(time.perf_counter() - began)
-    lines.close()
+    cache.close()
     return taken
 
 

@@ -1,10 +1,10 @@
 """Exact decoding: forwards shaped so that a row's logits depend on its own text alone, bit for bit.
 
 A row's bits depend on the kernel that computes it, and kernels are chosen by the number of rows. On most machines
-one row takes another kernel than many, and the rows that are left over behind whole blocks another one again. So
-under exact decoding every forward has a multiple of `unit` rows per sequence (padded), at most `most` in all, and
-attention sees slots in whole blocks. Which unit does it is a property of the model's shapes, the dtype, the device and
-the versions; `find_row_classes` finds it on the loaded model by comparing logits bit for bit.
+one row takes another kernel than many, and the rows left over behind whole blocks another one again. So under exact
+decoding every forward has a multiple of `unit` rows per sequence (padded), at most `most` in all, and attention sees
+slots in whole blocks. Which numbers do it is a property of the model's shapes, the dtype, the device and the versions;
+`find_row_classes` finds them on the loaded model by comparing logits bit for bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,16 @@ import torch
 from torch import Tensor
 
 from leapdecode.model.cost import keep, kept, model_key
+from leapdecode.model.kv_store import EXACT_BUCKET, SlotCache
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.slots import EXACT_BUCKET, SlotCache
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 2  # of what is kept on disk
+FORMAT = 3  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 MOST_ROWS = 128
+MOSTS = (64, 48, 32, 16)  # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
 COMPARED = 16  # rows compared at least, over several forwards where one is smaller
 MULTIPLES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)  # of a unit: numbers of rows that are compared
@@ -71,10 +72,7 @@ class RowClasses:
 
 
 class _Probe:
-    """Forwards of chains behind made-up cached tokens (bits do not ask where keys came from).
-
-    Shapes: R rows, V vocabulary.
-    """
+    """Forwards of chains behind made-up cached tokens (bits do not ask where keys came from); V: vocabulary."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -199,18 +197,29 @@ def find_row_classes(runner: Runner, whole: bool = True) -> RowClasses:
 
 
 def _compare(probe: _Probe, whole: bool) -> RowClasses:
-    classes, reason = _classes(probe, SHOWN if whole else FIRST), "its context is too short to tell"
+    classes = _classes(probe, SHOWN if whole else FIRST)
     if not whole:
         unit = next((unit for unit in FIRST if any(unit in sizes and FIRST[-1] in sizes for sizes in classes)), 0)
-        early = RowClasses(unit, FIRST[-1], _cost(probe, unit), classes, reason, whole=False)
+        early = RowClasses(unit, FIRST[-1], _cost(probe, unit), classes, whole=False)
         if not early.cheap:
             return early
-    reference = probe.chain(probe.most, probe.most)
-    for unit in itertools.takewhile(lambda unit: unit < probe.most, UNITS):
+    found = []
+    for most in (probe.most, *(most for most in MOSTS if most < probe.most)):
+        unit, reason = _unit(probe, most)
+        found.append(RowClasses(unit, most, _cost(probe, unit), classes, reason))
+        if found[-1].cheap:
+            return found[-1]
+    return next((one for one in found if one.unit), found[0])
+
+
+def _unit(probe: _Probe, most: int) -> tuple[int, str]:
+    """The smallest unit whose multiples up to `most` rows agree; 0 and what differed where there is none."""
+    reference, reason = probe.chain(most, most), "its context is too short to tell"
+    for unit in itertools.takewhile(lambda unit: 2 * unit <= most, UNITS):
         reason = _difference(probe, unit, reference)
         if not reason:
-            return RowClasses(unit, probe.most, _cost(probe, unit), classes)
-    return RowClasses(0, probe.most, 0.0, classes, reason)
+            return unit, ""
+    return 0, reason
 
 
 def _cost(probe: _Probe, unit: int) -> float:
@@ -224,7 +233,9 @@ def row_classes(runner: Runner, whole: bool = True, path: Path | None = None) ->
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
     known = _read((kept(key, path) or {}).get("exact"))
     if known is None or (whole and not known.whole):
-        known = find_row_classes(runner, whole)
+        found = find_row_classes(runner, whole)
+        # what was too dear once stays so: a second timing decides nothing again
+        known = found if known is None else replace(found, cost=max(found.cost, known.cost))
         keep(key, {"exact": asdict(known)}, path)
     return known
 

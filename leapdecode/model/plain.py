@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.core import Commit, Forward, ForwardResult, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
-from leapdecode.model.protocol import Raw
 from leapdecode.model.traits import context_length, first_line, text_config
 
 TEXT = 24  # tokens of the probe's text
@@ -75,14 +74,23 @@ class PlainLines:
     def __init__(self, runner: PlainRunner) -> None:
         self.runner = runner
         self.states: dict[int, dict[str, Any]] = {}
+        self.soiled = False
+
+    def lacks(self, sequence: Sequence) -> bool:
+        """Missing text is part of the next forward."""
+        return False
+
+    def prefill(self, request: Forward) -> tuple[int, float]:
+        """Nothing is lacking."""
+        return 0, 0.0
 
     def close(self) -> None:
         self.states.clear()
 
-    def join(self, sequence: Sequence) -> None:
+    def allocate(self, sequence: Sequence) -> None:
         self.states[sequence.id] = {}
 
-    def leave(self, sequence: Sequence) -> None:
+    def free(self, sequence: Sequence) -> None:
         del self.states[sequence.id]
 
     def commit(self, requests: list[Commit]) -> None:
@@ -96,10 +104,10 @@ class PlainLines:
         """Nothing runs ahead of the text."""
 
     @torch.inference_mode()
-    def forward(self, requests: list[Forward]) -> list[Raw]:
+    def forward(self, requests: list[Forward]) -> list[ForwardResult]:
         return [self._one(request) for request in requests]
 
-    def _one(self, request: Forward) -> Raw:
+    def _one(self, request: Forward) -> ForwardResult:
         runner, text, number = self.runner, request.sequence.tokens, request.sequence.id
         if runner.stateful and runner.owner != number:
             runner.take(number)
@@ -115,7 +123,7 @@ class PlainLines:
         self.states[number] = model._update_model_kwargs_for_generation(output, state)
         rows = inputs["input_ids"].shape[-1]
         seconds = time.perf_counter() - began
-        return Raw(output.logits[0, -1:], [0], text, rows, rows, 0, seconds, 0.0)
+        return ForwardResult(output.logits[0, -1:], [0], text, rows, rows, 0, seconds, 0.0)
 
 
 def first_arguments(model: Any, ids: Tensor) -> dict[str, Any]:
@@ -204,17 +212,17 @@ def _without_cache(runner: PlainRunner, ids: list[int], start: int, steps: int) 
 
 def _decode(runner: PlainRunner, ids: list[int], starts: list[int], steps: int) -> list[Tensor]:
     """Per start [N, V] logits behind so many tokens, and behind each of `steps` more."""
-    lines, params = runner.open(len(starts), 0), SamplingParams(max_tokens=steps + 1)
+    cache, params = runner.open(len(starts), 0), SamplingParams(max_tokens=steps + 1)
     texts = [Sequence(ids[:start], params) for start in starts]
     found: list[list[Tensor]] = [[] for _ in texts]
     for text in texts:
-        lines.join(text)
+        cache.allocate(text)
     for _ in range(steps + 1):
-        raws = lines.forward([Forward("target", text, TokenTree(text.pending)) for text in texts])
-        for text, logits, raw in zip(texts, found, raws, strict=True):
-            if raw.rows > len(text.tokens):
+        answers = cache.forward([Forward("target", text, TokenTree(text.pending)) for text in texts])
+        for text, logits, answer in zip(texts, found, answers, strict=True):
+            if answer.rows > len(text.tokens):
                 raise UnsupportedModel("transformers' generate adds tokens that a text has not")
-            logits.append(raw.logits_NV[0])
+            logits.append(answer.logits_NV[0])
             text.tokens += ids[len(text.tokens) :][:1]
     return [torch.stack(logits) for logits in found]
 

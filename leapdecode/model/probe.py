@@ -112,27 +112,27 @@ def _mean(distances: list[float]) -> float:
 @torch.inference_mode()
 def _measure(runner: Runner) -> ProbeReport:
     """Compare by what the forwards were: a batch of trees, single rows, a tree alone."""
-    texts, lines, compare = _texts(runner), runner.open(2, 2 * TEXT), _Comparison(runner)
+    texts, cache, compare = _texts(runner), runner.open(2, 2 * TEXT), _Comparison(runner)
     for text in texts:
-        lines.join(text)
+        cache.allocate(text)
     trees = [_bushy(text.pending, runner.vocabulary) for text in texts]
-    together = lines.forward([Forward("target", t, tree) for t, tree in zip(texts, trees, strict=True)])
+    together = cache.forward([Forward("target", t, tree) for t, tree in zip(texts, trees, strict=True)])
     for text, tree, raw in zip(texts, trees, together, strict=True):
         compare.leaves("batch", text, tree, dict(zip(raw.nodes, raw.logits_NV, strict=True)))
     text, tree = texts[0], trees[0]
     grown, logits = len(tree), dict[int, Tensor]()
     for place in range(SINGLE):
         node = tree.add(len(tree) - 1, text.tokens[place], "probe")
-        (raw,) = lines.forward([Forward("target", text, tree)])
+        (raw,) = cache.forward([Forward("target", text, tree)])
         logits[node] = raw.logits_NV[0]
     compare.leaf("single", text, tree, len(tree) - 1, logits)
     path = [0, tree.parents[tree.parents[grown]], tree.parents[grown]]
     text.tokens += [tree.tokens[node] for node in path[1:]] + [text.tokens[1]]
-    lines.commit([Commit("target", text, path)])
+    cache.commit([Commit("target", text, path)])
     after = _bushy(text.pending, runner.vocabulary)
-    (raw,) = lines.forward([Forward("target", text, after)])
+    (raw,) = cache.forward([Forward("target", text, after)])
     compare.leaves("alone", text, after, dict(zip(raw.nodes, raw.logits_NV, strict=True)))
-    lines.close()
+    cache.close()
     return compare.report()
 
 

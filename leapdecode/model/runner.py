@@ -1,4 +1,4 @@
-"""An unmodified model, and one forward over the rows that its lines planned.
+"""An unmodified model, and one forward over the rows that its cache planned.
 
 Shapes: B sequences in the forward, R rows of the longest of them, V vocabulary.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,15 +16,29 @@ from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.compiled import CompiledForward
-from leapdecode.model.lines import SlotLines
+from leapdecode.model.kv_cache import KVCache
+from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.slots import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.traits import context_length, first_line, masks_of, refuse_by_flag, text_config
 
 if TYPE_CHECKING:
     from leapdecode.model.exact import RowClasses
 
 SPARE_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A forward under way: its logits [B, kept rows, V], which are not to be read before `wait`."""
+
+    logits: Tensor
+    began: float
+
+    def wait(self) -> tuple[Tensor, float]:
+        """The logits, once they are there, and the seconds since the launch."""
+        if self.logits.is_cuda:
+            torch.cuda.synchronize(self.logits.device)  # else the clock shows when the work was launched
+        return self.logits, time.perf_counter() - self.began
 
 
 class Runner:
@@ -54,9 +69,9 @@ class Runner:
         """`rows` per sequence, rounded up to what exact decoding asks for."""
         return self.exact.padded(rows) if self.exact else rows
 
-    def open(self, rows: int, slots: int) -> SlotLines:
-        """Lines for up to `rows` sequences; `slots` is how many each is expected to need."""
-        return SlotLines(self, rows, slots)
+    def open(self, rows: int, slots: int) -> KVCache:
+        """A cache for up to `rows` sequences; `slots` is how many each is expected to need."""
+        return KVCache(self, rows, slots)
 
     @torch.inference_mode()  # all caches alike: graphs are made for the kind of tensor, too
     def cache(self, rows: int, slots: int) -> SlotCache:
@@ -75,7 +90,11 @@ class Runner:
             self.spare = [cache] if size <= SPARE_BYTES else []
 
     def call(self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0) -> tuple[Tensor, float]:
-        """One forward over all `plans`; logits [B, kept rows, V] from the first tree row on, and its seconds.
+        """`launch` and wait: logits [B, kept rows, V] from the first tree row on, and the forward's seconds."""
+        return self.launch(plans, cache, rows, more).wait()
+
+    def launch(self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0) -> Launched:
+        """Start one forward over all `plans`; nothing in here waits for the device.
 
         Every sequence gets as many rows as the longest plan, or `rows` if that is more. What is padded repeats the
         plan's first token behind its own slots, where nobody looks. `more` further blocks of slots are visible.
@@ -97,10 +116,7 @@ class Runner:
         kept = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
         logits = self._forward(packed[0], packed[1], mask, cache, kept)
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)  # else the clock shows when the work was launched
-        seconds = time.perf_counter() - began
-        return logits[:, logits.shape[1] - kept :], seconds
+        return Launched(logits[:, logits.shape[1] - kept :], began)
 
     def _forward(
         self, ids_BR: Tensor, positions_BR: Tensor, mask: Tensor | dict[str, Tensor], cache: SlotCache, kept: int

@@ -1,1 +1,1 @@
-"""Prompts that the embedded pair was trained on, with held-out splits."""
+"""Tasks: prompts that the embedded pair was trained on, with held-out splits and exact scores."""

@@ -1,7 +1,8 @@
-"""Reads the answer out of what a model wrote: a number, a choice among labels, or a value from 1 to 10.
+"""Reads the answer out of what a model wrote: a number, a choice of labels, a value from 1 to 10.
 
-An answer follows the words "So the answer is" (if they are missing, "the answer is"), in any case. The first such
-place decides, because a model often writes on past its answer. Nothing here raises, whatever the text.
+An answer follows the words "So the answer is" (if they are missing, "the answer is"), in any case.
+The first such place decides, because a model often writes on past its answer. Nothing here raises,
+whatever the text.
 """
 
 import re
@@ -16,21 +17,28 @@ _TRIGGERS = [
 ]
 _DECORATION = r"[\s:=*_`\"'$€£({\[]*"
 # At most 40 digits: Python refuses to read numbers of some thousand digits, and no answer has them.
-_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,12}(?![0-9])|[0-9]{1,40}(?![0-9]))(?:\.[0-9]{1,40}(?![0-9]))?"
+_DIGITS = (
+    r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,12}(?![0-9])|[0-9]{1,40}(?![0-9]))(?:\.[0-9]{1,40}(?![0-9]))?"
+)
 _NUMBER = rf"(?:[-+\u2212][ $€£]?)?{_DIGITS}(?:/[0-9]{{1,40}}(?![0-9]))?"
 _LEADING_NUMBER = re.compile(rf"{_DECORATION}({_NUMBER})")
 _UNIT = r"(?:[ ][A-Za-z]{2,20})?"  # two letters at least, or the sign "x" could be read as a unit
 _OPERATOR = r"[ ]*[-+*/x\xd7\xf7\u2212][ ]*"
 _EQUATION = re.compile(rf"{_UNIT}(?:{_OPERATOR}[$€£]?{_DIGITS}{_UNIT})*[ ]*=[ ]*[$€£]?({_NUMBER})")
-# What may not follow a number: a second half of it ("1,2", "1.2.3", "1e3"), a sum that is left undone, a second guess.
+# What may not follow a number: a second half of it ("1,2", "1.2.3", "1e3"), a sum that is left
+# undone, a second guess.
 _SECOND = rf"{_UNIT},?[ ]+(?:or|and)[ ]+[$€£]?[0-9]"
 _SCALED = r"[\xb2\xb3]|[ ]+(?:hundred|thousand|million|billion)\b|[ ]?%"
 _UNFINISHED = re.compile(
-    rf"[,./:]?[0-9]|/|[eE^][0-9]|{_UNIT}{_OPERATOR}[$€£(]?[0-9]|{_UNIT} *=|{_SECOND}|{_SCALED}", re.IGNORECASE
+    rf"[,./:]?[0-9]|/|[eE^][0-9]|{_UNIT}{_OPERATOR}[$€£(]?[0-9]|{_UNIT} *=|{_SECOND}|{_SCALED}",
+    re.IGNORECASE,
 )
 _ANY_EQUALITY = re.compile(rf"=[ ]*[$€£]?({_NUMBER})")
-# Between an answer and a second one that takes it back; a full stop, "because" or "not" ends such a row.
+# Between an answer and a second one that takes it back; a full stop, "because" or "not" ends it.
 _ALSO = r"(?:[^\w\n.]|_|(?:or|and|no|perhaps|maybe|rather|actually|else|also|option|choice|the)\b)*"
+_CHOICE_OPENING = (
+    rf"{_DECORATION}(?:(?:option|choice|the|in\s+the|at\s+the|on\s+the)\s{_DECORATION})?"
+)
 
 _SCALE = re.compile(
     r"(?:/|\bout\s+of(?:\s+a\s+(?:possible|maximum|total)(?:\s+of)?)?|\bof)\s*10\b(?!\.?[0-9])"
@@ -40,17 +48,22 @@ _SCALE = re.compile(
 _VALUE = r"([0-9]{1,40})(?:\.0+)?(?![0-9\w/%]|[.,][0-9])"
 _LEADING_VALUE = re.compile(rf"{_DECORATION}(-?[0-9]+[0-9.,]*)(?![0-9.,]*\s*[-+*=]\s*[0-9])")
 _CONCLUDED = re.compile(
-    rf"\b(?:so|thus)\s+the\s+(?:number|value|(?:coherency\s+)?score)\s+is\b{_DECORATION}{_VALUE}", re.IGNORECASE
+    rf"\b(?:so|thus)\s+the\s+(?:number|value|(?:coherency\s+)?score)\s+is\b{_DECORATION}{_VALUE}",
+    re.IGNORECASE,
 )
 _NAMED_VALUE = re.compile(
-    rf"\b(?:score|number|value|rating)\b{_DECORATION}(?:(?:is|of|as|be)\b{_DECORATION})?(?<![0-9.,-]){_VALUE}",
+    rf"\b(?:score|number|value|rating)\b{_DECORATION}"
+    rf"(?:(?:is|of|as|be)\b{_DECORATION})?(?<![0-9.,-]){_VALUE}",
     re.IGNORECASE,
 )
 _ANY_VALUE = re.compile(rf"(?<![\w.,/$-])(?<![-+*/=]\s){_VALUE}(?!\s*[-+*/=])")
 
 
 def after_trigger(text: str) -> str | None:
-    """What follows the first "So the answer is", or else the first "the answer is"; None where neither occurs."""
+    """What follows the first "So the answer is", or else the first "the answer is".
+
+    None where neither occurs.
+    """
     for trigger in _TRIGGERS:
         found = trigger.search(text)
         if found:
@@ -59,7 +72,9 @@ def after_trigger(text: str) -> str | None:
 
 
 def final_number(text: str) -> Fraction | int | None:
-    """The exact number right after the trigger; a sum that is worked out there ("10 + 5 = 15") counts as its result.
+    """The exact number right after the trigger.
+
+    A sum that is worked out there ("10 + 5 = 15") counts as its result.
 
     None where no single number follows: "not 8", "7 or 8", "10 + 5", "1,2", "18 thousand".
     """
@@ -74,7 +89,10 @@ def final_number(text: str) -> Fraction | int | None:
 
 
 def sum_result(text: str) -> Fraction | int | None:
-    """The exact number behind the first "=" that a number follows; None where it does not end there ("18 or 19")."""
+    """The exact number behind the first "=" that a number follows.
+
+    None where it does not end there ("18 or 19").
+    """
     found = _ANY_EQUALITY.search(text)
     return None if found is None or _UNFINISHED.match(text, found.end()) else _exact(found.group(1))
 
@@ -89,41 +107,59 @@ def _exact(written: str) -> Fraction | int | None:
     return value.numerator if value.denominator == 1 else value
 
 
-def final_choice(text: str, labels: Sequence[str], options: Mapping[str, str] | None = None) -> str | None:
-    """The label, in lower case, that the answer after the trigger names: "(b)", "b)", "b.", "b", or a whole word.
+def final_choice(
+    text: str, labels: Sequence[str], options: Mapping[str, str] | None = None
+) -> str | None:
+    """The label, in lower case, that the answer after the trigger names.
 
-    `options`, the text of each label, may be named in a label's place. None where no label follows at once ("not
-    sure"), where another one follows that ("a or b", "(b)? No, (c)", "(b) and then c's text"), and for the article in
-    "a lamp".
+    It is written "(b)", "b)", "b.", "b", or as a whole word. `options`, the text of each label, may
+    be named in a label's place. None where no label follows at once ("not sure"), where another one
+    follows that ("a or b", "(b)? No, (c)", "(b) and then c's text"), and for the article in "a
+    lamp".
     """
     rest = after_trigger(text)
     names = {label: label.lower() for label in labels if label}
     names |= {shown: label.lower() for label, shown in (options or {}).items() if shown}
     if rest is None or not names:
         return None
-    longest = sorted(names, key=lambda name: (-len(name), name))
-    words = "|".join(map(re.escape, longest))
-    # A number among the options may not go on ("4.5", "4 + 1"), a word not be part of another; "Ann's" is Ann.
-    one = rf"(?:{words})(?:'s)?(?![\w'-]|[.,]?[0-9]|[ ]*[-+*/=][ ]*[0-9])"
-    opening = rf"{_DECORATION}(?:(?:option|choice|the|in\s+the|at\s+the|on\s+the)\s{_DECORATION})?"
-    found = re.match(rf"{opening}({one})", rest, re.IGNORECASE)
-    if found is None:
+    one = _any_of(names)
+    found = re.match(rf"{_CHOICE_OPENING}({one})", rest, re.IGNORECASE)
+    if found is None or (found.group(1) == "a" and _begins_a_phrase(found)):
         return None
-    if found.group(1) == "a" and _begins_a_phrase(found):
-        return None
-
-    def label_of(written: str) -> str:
-        return next(names[name] for name in longest if re.match(re.escape(name), written, re.IGNORECASE))
-
-    label = label_of(found.group(1))
+    label = _label_of(found.group(1), names)
     following = re.compile(rf"{_ALSO}(?<![\w'])({one})", re.IGNORECASE)
     while also := following.match(rest, found.end()):
         if also.group(1).lower() in ("a", "no") and _begins_a_phrase(also):
             break
-        if label_of(also.group(1)) != label:
+        if _label_of(also.group(1), names) != label:
             return None
         found = also
     return label
+
+
+def _longest_first(names: Mapping[str, str]) -> list[str]:
+    """The names, so that none is taken for a longer one that begins with it."""
+    return sorted(names, key=lambda name: (-len(name), name))
+
+
+def _any_of(names: Mapping[str, str]) -> str:
+    """A pattern for any of the names.
+
+    A number among them may not go on ("4.5", "4 + 1"), a word not be part of another; "Ann's" is
+    Ann.
+    """
+    words = "|".join(map(re.escape, _longest_first(names)))
+    return rf"(?:{words})(?:'s)?(?![\w'-]|[.,]?[0-9]|[ ]*[-+*/=][ ]*[0-9])"
+
+
+def _label_of(written: str, names: Mapping[str, str]) -> str:
+    """The label of the name that was written."""
+    found = (name for name in _longest_first(names) if _begins(written, name))
+    return names[next(found)]
+
+
+def _begins(text: str, name: str) -> bool:
+    return re.match(re.escape(name), text, re.IGNORECASE) is not None
 
 
 def _begins_a_phrase(found: re.Match[str]) -> bool:
@@ -134,9 +170,10 @@ def _begins_a_phrase(found: re.Match[str]) -> bool:
 def parse_value(text: str) -> int | None:
     """The value from 1 to 10 that a text gives, None if there is none.
 
-    A conclusion ("So the number is 8") counts first; else the number that opens the text, unless a sum begins with it;
-    else the first one that is called a score, number, value or rating; else
-    the first that stands alone. The scale itself ("out of 10", "/10", "between 1 and 10") is never read as a value.
+    A conclusion ("So the number is 8") counts first; else the number that opens the text, unless a
+    sum begins with it; else the first one that is called a score, number, value or rating; else the
+    first that stands alone. The scale itself ("out of 10", "/10", "between 1 and 10") is never read
+    as a value.
     """
     text = _SCALE.sub(" ", text)
     concluded = _CONCLUDED.search(text)

@@ -1,22 +1,16 @@
-"""Finds the tasks: one file in this folder is one task."""
+"""Finds the tasks: one file or one folder beside this file is one task."""
 
 import functools
-import importlib
-import pkgutil
 
-import leapdecode.tasks
 from leapdecode.errors import UnknownName, with_suggestions
+from leapdecode.plugins import find_classes
 from leapdecode.tasks.base import Task
 
 
 @functools.cache
 def _tasks() -> dict[str, Task]:
-    found = {}
-    for module in pkgutil.iter_modules(leapdecode.tasks.__path__):
-        for value in vars(importlib.import_module(f"leapdecode.tasks.{module.name}")).values():
-            if isinstance(value, type) and issubclass(value, Task) and "name" in vars(value):
-                found[value.name] = value()
-    return dict(sorted(found.items()))
+    found = find_classes("leapdecode.tasks", Task)  # type: ignore[type-abstract]  # it makes none of the base
+    return {name: task() for name, task in sorted(found.items())}
 
 
 def names() -> list[str]:

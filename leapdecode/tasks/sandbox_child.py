@@ -1,8 +1,9 @@
-"""The inner half of `sandbox`: a script that limits its own process, then runs the program it was given.
+"""The inner half of `sandbox`: a script that limits its own process, then runs a program.
 
-It reads `marshal`led orders from stdin and writes a word and a text to the descriptor named on its command line: "ok"
-and the results, or what went wrong and a message. It imports little, because every run pays for it, and what only some
-systems have it imports where that is used, so that this file can be imported everywhere.
+It reads `marshal`led orders from stdin and writes a word and a text to the descriptor named on its
+command line: "ok" and the results, or what went wrong and a message. It imports little, because
+every run pays for it, and what only some systems have it imports where that is used, so that this
+file can be imported everywhere.
 """
 
 import marshal
@@ -11,18 +12,26 @@ from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
-# What a program may import. Modules that its code names are loaded before the doors close; nothing is afterwards.
+# What a program may import. Modules that its code names are loaded before the doors close; nothing
+# is afterwards.
 MODULES = frozenset((
-    "abc", "array", "bisect", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime",
-    "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator",
-    "random", "re", "statistics", "string", "sys", "textwrap", "time", "types", "typing", "unicodedata",
+    "abc", "array", "bisect", "cmath", "collections", "collections.abc", "copy", "dataclasses",
+    "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "math",
+    "numbers", "operator", "random", "re", "statistics", "string", "sys", "textwrap", "time",
+    "types", "typing", "unicodedata",
 ))  # fmt: skip
 # What a module imports only when it is first needed (`strptime`, `Counter.most_common`).
-LATER = {"datetime": ("_strptime",), "time": ("_strptime",), "collections": ("heapq",), "statistics": ("heapq",)}
+LATER = {
+    "datetime": ("_strptime",),
+    "time": ("_strptime",),
+    "collections": ("heapq",),
+    "statistics": ("heapq",),
+}
 # Loaded by the interpreter or by this script, and not for the program.
 HIDDEN = (
-    "posix", "os", "marshal", "resource", "ctypes", "_ctypes", "signal", "_signal", "_thread", "threading",
-    "_imp", "importlib", "gc", "_io", "io", "_frozen_importlib", "_frozen_importlib_external", "zipimport",
+    "posix", "os", "marshal", "resource", "ctypes", "_ctypes", "signal", "_signal", "_thread",
+    "threading", "_imp", "importlib", "gc", "_io", "io", "_frozen_importlib",
+    "_frozen_importlib_external", "zipimport",
 )  # fmt: skip
 PERMITTED = frozenset(("compile", "exec", "builtins.id", "time.sleep", "sys._getframemodulename"))
 # Attribute audits that harmless library code causes (`namedtuple`, `dataclass`).
@@ -30,24 +39,33 @@ READABLE = frozenset(("__code__",))
 WRITABLE = frozenset(("__module__", "__name__", "__qualname__", "__doc__", "__defaults__"))
 MESSAGE_LIMIT = 500
 
-# System calls a computation needs: open descriptors, memory, clocks, sleep, locks, the exit. On x86-64 and on ARM64.
+# System calls a computation needs: open descriptors, memory, clocks, sleep, locks, the exit. Their
+# numbers on x86-64 and on ARM64.
 SYSTEM_CALLS = {
     "read": (0, 63), "write": (1, 64), "close": (3, 57), "lseek": (8, 62),
-    "mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216),
-    "madvise": (28, 233), "futex": (202, 98), "sched_yield": (24, 124), "getrandom": (318, 278),
-    "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169), "nanosleep": (35, 101),
-    "clock_nanosleep": (230, 115), "restart_syscall": (219, 128), "rt_sigreturn": (15, 139),
-    "exit": (60, 93), "exit_group": (231, 94),
+    "mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214),
+    "mremap": (25, 216), "madvise": (28, 233), "futex": (202, 98), "sched_yield": (24, 124),
+    "getrandom": (318, 278), "clock_gettime": (228, 113), "clock_getres": (229, 114),
+    "gettimeofday": (96, 169), "nanosleep": (35, 101), "clock_nanosleep": (230, 115),
+    "restart_syscall": (219, 128), "rt_sigreturn": (15, 139), "exit": (60, 93),
+    "exit_group": (231, 94),
 }  # fmt: skip
-ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}  # the kernel's mark, the column above
+# The kernel's mark of a processor, and its column above.
+ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 
 class Refused(PermissionError, ValueError):
-    """What a refused action raises: a ValueError too, because library code that tries `sys._getframe` expects one."""
+    """What a refused action raises.
+
+    A ValueError too, because library code that tries `sys._getframe` expects one.
+    """
 
 
 def limit(seconds: int, memory: int, output: int) -> None:
-    """Bound this process by the kernel's limits; those a system does not know (or does not lower) are passed over."""
+    """Bound this process by the kernel's limits.
+
+    Those a system does not know (or does not lower) are passed over.
+    """
     wanted = {
         "RLIMIT_CPU": seconds,
         "RLIMIT_AS": memory,
@@ -91,7 +109,10 @@ def prepared(source: str) -> CodeType:
 
 
 def system_call_filter() -> Callable[[], None]:
-    """What will have the kernel refuse all calls outside `SYSTEM_CALLS`; nothing where their numbers are unknown."""
+    """What will have the kernel refuse all calls outside `SYSTEM_CALLS`.
+
+    Nothing where their numbers are unknown.
+    """
     import posix
 
     known = ARCHITECTURES.get(posix.uname().machine)
@@ -110,10 +131,13 @@ def system_call_filter() -> Callable[[], None]:
     zero, prctl = ctypes.c_ulong(0), ctypes.CDLL(None).prctl
 
     def install() -> None:
-        prctl(1, ctypes.c_ulong(9), zero, zero, zero)  # PR_SET_PDEATHSIG: killed when the caller ends
+        # PR_SET_PDEATHSIG: killed when the caller ends.
+        prctl(1, ctypes.c_ulong(9), zero, zero, zero)
         header = struct.pack("HP", len(steps), ctypes.addressof(program))
-        prctl(38, ctypes.c_ulong(1), zero, zero, zero)  # PR_SET_NO_NEW_PRIVS, the condition for a filter without root
-        prctl(22, ctypes.c_ulong(2), header, zero, zero)  # PR_SET_SECCOMP with a filter
+        # PR_SET_NO_NEW_PRIVS, the condition for a filter without root.
+        prctl(38, ctypes.c_ulong(1), zero, zero, zero)
+        # PR_SET_SECCOMP with a filter.
+        prctl(22, ctypes.c_ulong(2), header, zero, zero)
 
     return install
 
@@ -136,7 +160,10 @@ def refuse_events() -> None:
 
 
 def plain(value: Any) -> Any:
-    """`value` in built-in types, so that its `repr` is a literal; raises TypeError where it has no such form."""
+    """`value` in built-in types, so that its `repr` is a literal.
+
+    Raises TypeError where it has no such form.
+    """
     if value is None or isinstance(value, bool | str | bytes | int | float | complex):
         return value
     if isinstance(value, dict):
@@ -150,11 +177,16 @@ def plain(value: Any) -> Any:
 
 
 def perform(code: CodeType, function: str | None, calls: list[tuple[Any, ...]]) -> str:
-    """Run the program in a module of its own, then `function` on each of `calls`; the results as a literal."""
+    """Run the program in a module of its own, then `function` on each of `calls`.
+
+    The results as a literal.
+    """
     module = ModuleType("__main__")
     sys.modules["__main__"] = module
     exec(code, vars(module))
-    return repr([plain(vars(module)[function](*arguments)) for arguments in calls]) if function else ""
+    return (
+        repr([plain(vars(module)[function](*arguments)) for arguments in calls]) if function else ""
+    )
 
 
 def attempt(work: Callable[[], Any]) -> tuple[str, Any]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.core import SamplingParams, TokenTree
-from leapdecode.verify.choice import NOT_FINITE, Chooser, marked
+from leapdecode.verify.sampler import NOT_FINITE, Sampler, marked
 
 Coin = Callable[[float], bool]  # heads with this probability
 Draw = Callable[[Tensor], int]  # an index, with probabilities proportional to these weights [V]
@@ -87,7 +87,7 @@ def _rest(p_V: Tensor, token: int, q_V: Tensor | None) -> Tensor:
     return rest / rest.sum() if rest.sum() > 0 else p_V
 
 
-class RejectionChooser(Chooser):
+class RejectionSampler(Sampler):
     """Chooses for the target: along the accepted path by rejection, elsewhere the likeliest token."""
 
     def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
@@ -98,7 +98,7 @@ class RejectionChooser(Chooser):
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
         scores_NV = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
-        highest = scores_NV.amax(-1, keepdim=True)
+        self.scores_NV, highest = scores_NV, scores_NV.amax(-1, keepdim=True)
         if not bool(highest.isfinite().all()):
             return marked(scores_NV.argmax(-1, keepdim=True), highest)
         best = scores_NV.argmax(-1)
@@ -115,7 +115,7 @@ class RejectionChooser(Chooser):
         return min(place, last)
 
 
-class DraftSampler(Chooser):
+class DraftSampler(Sampler):
     """Draws for a draft: fresh noise at every call, so that no draw depends on what became of another."""
 
     def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:

@@ -1,0 +1,53 @@
+"""A request under way."""
+
+from dataclasses import dataclass, field
+
+from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence
+from leapdecode.engine.decoding import Decoding
+from leapdecode.methods.base import Method
+from leapdecode.verify.sampler import Sampler
+
+
+@dataclass(slots=True, eq=False)
+class ActiveRequest:
+    """A request with its text, its method, and what it waits for.
+
+    Attributes:
+        decoding: the loop of its method.
+        pending: what the loop waits for; None once it has ended.
+        answer: the result of the forward that it waited for, until the loop takes it.
+        samplers: by model.
+        num_steps: of the sequence's steps, how many have been told in events.
+        recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
+    """
+
+    request: Request
+    sequence: Sequence
+    method: Method
+    decoding: Decoding
+    pending: Asked | None = None
+    answer: ForwardResult | None = None
+    samplers: dict[str, Sampler] = field(default_factory=dict)
+    num_steps: int = 0
+    recovered: bool = False
+
+    @property
+    def forward(self) -> Forward | None:
+        """The forward that it waits for, not run yet."""
+        asks = isinstance(self.pending, Forward) and self.answer is None
+        return self.pending if asks else None  # type: ignore[return-value]
+
+    def fail(self, error: Exception) -> None:
+        """End the text: its own callback, processor or logits make it impossible to go on."""
+        self.sequence.fail(error)
+        self.stop()
+
+    def abort(self) -> None:
+        """End the text because nobody wants it any more."""
+        self.sequence.finish_reason = "aborted"
+        self.stop()
+
+    def stop(self) -> None:
+        """Close the loop; nothing is waited for."""
+        self.decoding.close()
+        self.pending = self.answer = None

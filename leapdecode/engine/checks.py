@@ -1,0 +1,51 @@
+"""What a request may ask for."""
+
+import hashlib
+import json
+from typing import Any
+
+from leapdecode.errors import OptionError, PromptError
+from leapdecode.pools.ngrams import NgramPool
+
+AUTO = "auto"
+VERIFIERS = ("seeded", "rejection")
+
+
+def check_row_budget(row_budget: int | str | None) -> None:
+    """Raise `OptionError` unless it is None, "auto" or a whole number of at least 1."""
+    whole = isinstance(row_budget, int) and not isinstance(row_budget, bool) and row_budget >= 1
+    if row_budget is not None and row_budget != AUTO and not whole:
+        raise OptionError(f"row_budget={row_budget!r} must be 'auto' or a whole number of at least 1")
+
+
+def check_verification(verification: Any) -> None:
+    """Raise `OptionError` for a verifier that there is not."""
+    if verification not in VERIFIERS:
+        raise OptionError(f"verification={verification!r} must be one of {', '.join(VERIFIERS)}")
+
+
+def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
+    """Raise `OptionError` unless `pool` is a pool and the method takes one."""
+    if not takes_pool:
+        raise OptionError(f"method {method!r} takes no shared pool; leave pool out, or choose ouroboros")
+    if not isinstance(pool, NgramPool):
+        raise OptionError(f"pool takes a Pool, not {type(pool).__name__}; Pool.load(path) reads one from a file")
+
+
+def fingerprint(tokenizer: Any, vocabulary: int) -> str:
+    """What tells tokenizers apart: a digest of the vocabulary with its ids, or without a tokenizer its size."""
+    if tokenizer is None:
+        return f"{vocabulary} ids"
+    entries = json.dumps(sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0])))
+    return hashlib.sha256(entries.encode()).hexdigest()[:16]
+
+
+def check_length(ids: list[int], max_length: int) -> None:
+    """Raise `PromptError` unless there is a prompt and at least one token fits behind it."""
+    if not ids:
+        raise PromptError("the prompt is empty; give at least one token")
+    if len(ids) >= max_length:
+        raise PromptError(
+            f"the prompt has {len(ids)} tokens, but the model's context holds {max_length}, and one must be left to "
+            f"generate; shorten it to {max_length - 1}"
+        )

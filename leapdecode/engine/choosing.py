@@ -1,0 +1,72 @@
+"""Choosing tokens at the nodes of a forward: all requests' choices reach the host in one transfer."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from leapdecode.core import Forward, ForwardResult, Sequence
+from leapdecode.engine.active import ActiveRequest
+from leapdecode.verify.rejection import DraftSampler, RejectionSampler
+from leapdecode.verify.sampler import Sampler
+
+Evaluated = tuple[ActiveRequest, Forward, ForwardResult]
+
+
+def sampler_for(sequence: Sequence, model: str) -> Sampler:
+    """How tokens are chosen for a sequence on a model.
+
+    A draft chooses as the target does, without the processors that say `target_only`. Greedy choices are the same
+    under either verifier.
+    """
+    params = sequence.params
+    if model != "target":
+        kept = [one for one in params.logits_processors if not getattr(one, "target_only", False)]
+        params = params if len(kept) == len(params.logits_processors) else replace(params, logits_processors=kept)
+    kind = Sampler
+    if sequence.drawn:
+        kind = RejectionSampler if model == "target" else DraftSampler
+    return kind(params, sequence.stream, sequence.prompt_length)
+
+
+def choose(name: str, evaluated: list[Evaluated]) -> None:
+    """Fill in the choices of every forward's result; a request whose own processor raises fails alone."""
+    picked: list[tuple[Evaluated, Tensor]] = []
+    for one in evaluated:
+        active, forward, found = one
+        if not found.nodes:  # the draft's context or the token limit leaves nothing to draft
+            _enter(one, [])
+            continue
+        try:
+            picked.append((one, _picked(name, active, forward, found)))
+        except Exception as error:  # a user's processor may raise anything
+            active.fail(error)
+    if not picked:
+        return
+    host = iter((torch.cat([tokens for _, tokens in picked]) if len(picked) > 1 else picked[0][1]).tolist())
+    for one, tokens in picked:
+        _enter(one, [next(host) for _ in range(len(tokens))])
+
+
+def _picked(name: str, active: ActiveRequest, forward: Forward, found: ForwardResult) -> Tensor:
+    """[nodes * top] the tokens chosen at every evaluated node, best first."""
+    sampler = active.samplers.get(name)
+    if sampler is None:
+        sampler = active.samplers[name] = sampler_for(active.sequence, name)
+    sampler.replaced = forward.replacement
+    tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
+    found.scores_NV, found.drawn_from = sampler.scores_NV, sampler.drawn_from
+    return tokens.flatten()
+
+
+def _enter(one: Evaluated, chosen: list[int]) -> None:
+    """Put the `top` tokens of each evaluated node into the result; it becomes the request's answer."""
+    active, forward, found = one
+    size, top = len(forward.tree), forward.top
+    found.choices, found.top = [-1] * size, [[]] * size
+    for number, node in enumerate(found.nodes):
+        row = chosen[number * top : (number + 1) * top]
+        found.choices[node] = row[0]
+        if top > 1:
+            found.top[node] = row
+    active.answer = found

@@ -1,0 +1,59 @@
+"""The loop of every method, once: propose, evaluate, verify, accept, commit, count, observe."""
+
+from collections.abc import Generator
+
+from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, TokenTree
+from leapdecode.engine.exact_trees import Carried, arrange
+from leapdecode.engine.logprobs import of_path
+from leapdecode.errors import InvalidTree
+from leapdecode.methods.base import Asking, Method
+from leapdecode.verify.walk import walk
+
+Decoding = Generator[Asked, ForwardResult | None, None]
+
+
+def decode(method: Method, sequence: Sequence) -> Decoding:
+    """Decode one sequence to its end by what `method` proposes; yields what it needs of the models.
+
+    The method sees the text with what is carried, see `exact_trees`.
+    """
+    method.begin(sequence)
+    stats, carried = sequence.stats, Carried()
+    while sequence.finish_reason is None:
+        forwards, rows = stats.draft_forwards, stats.draft_rows
+        with carried.behind(sequence):
+            context, ended = len(sequence.tokens), carried.ends(sequence)
+            tree = TokenTree(sequence.pending)
+            if not ended:
+                tree = yield from _proposed(method, sequence, len(carried.tokens))
+        asked = arrange(sequence, carried, tree)
+        found = yield Forward("target", sequence, asked.tree)
+        assert found is not None, "the engine answers every Forward with a ForwardResult"
+        verdict = walk(asked.tree, found.choices)
+        final = asked.final(verdict)
+        kept = sequence.extend(verdict.tokens[:final], verdict.sources[:final], found.step_rows)
+        if sequence.params.logprobs is not None:
+            sequence.logprobs += of_path(found, verdict.path[:kept], verdict.tokens, sequence.params)
+        carried = Carried.of(sequence, verdict, final)
+        own = asked.own(verdict)
+        with carried.behind(sequence):
+            yield Commit("target", sequence, verdict.path[:kept], (tree, own.path if own else []))
+            if own is None or ended:
+                continue
+            stats.matched_tokens += tree.matched(own.choices)
+            if method.budget is not None:
+                method.budget.learn(tree, own)
+                if len(sequence.steps) > 1:  # the first step's rows are the prompt's
+                    made = stats.draft_forwards - forwards, stats.draft_rows - rows
+                    method.budget.keep_time(asked.tree, len(own.tokens), context, *made)
+            method.observe(sequence, tree, own)
+
+
+def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
+    """The method's next tree, cut by its budget, which `carried` rows are charged to as well."""
+    tree = yield from method.propose(sequence)
+    if not isinstance(tree, TokenTree):
+        raise InvalidTree(f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree")
+    if method.budget is not None:
+        method.budget.cut(tree, len(sequence.tokens), method.kept(), carried)
+    return tree

@@ -1,0 +1,173 @@
+"""The engine: requests join, decode, and leave or fail alone."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from leapdecode.core import ForwardEvent, Output, Request, StepEvent
+from leapdecode.engine.active import ActiveRequest
+from leapdecode.engine.counting import share_time
+from leapdecode.engine.places import Model, Places
+from leapdecode.engine.schedulers.base import Scheduler
+from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.engine.shared import Shared
+from leapdecode.engine.starting import start
+from leapdecode.engine.turn import Turn
+from leapdecode.errors import OptionError
+
+
+class Engine:
+    """Decodes requests on `models` ("target" and perhaps "draft"); whoever calls `step` owns it.
+
+    Requests may be added and aborted between any two steps, each with its own method, options, sampling and verifier.
+    What goes wrong with one of them (a processor or callback that raises, logits that are not finite) ends that one
+    with its `error`; the tokens of the others do not change.
+
+    Args:
+        models: runners by name.
+        scheduler: how many requests are active at a time, and whose forwards run next.
+        shared: row budgets and pools that outlive the engine; its own by default.
+        on_forward: called after every forward with a `ForwardEvent`, for traces.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        scheduler: Scheduler | None = None,
+        shared: Shared | None = None,
+        on_forward: Callable[[ForwardEvent], None] | None = None,
+    ) -> None:
+        self.models = {name: model for name, model in models.items() if model is not None}
+        self.scheduler = scheduler or Batched()
+        self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
+        self.places = Places(self.models, self.scheduler.batch_size)
+        self.turn = Turn(self.models, self.places, on_forward)
+        self.unfinished: dict[int, ActiveRequest] = {}
+        self.waiting: deque[ActiveRequest] = deque()
+        self.active: list[ActiveRequest] = []
+        self.outputs: dict[int, Output] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a step would do something."""
+        return bool(self.unfinished)
+
+    def add(self, request: Request) -> int:
+        """Let a request wait for its place; returns its id.
+
+        Raises what is wrong with it (`OptionError`, `PromptError`, `UnknownName`, `PoolError`); the engine is then as
+        before.
+        """
+        if request.id in self.outputs or request.id in self.unfinished:
+            raise OptionError(f"request {request.id} was added already; make another Request")
+        one = start(request, self.models, self.shared, self.scheduler.batch_size)
+        self.unfinished[request.id] = one
+        self.waiting.append(one)
+        return request.id
+
+    def abort(self, request_id: int) -> None:
+        """End a request, which keeps the tokens that it has; does nothing where it has ended already.
+
+        Raises `OptionError` where there is no such request.
+        """
+        one = self.unfinished.get(request_id)
+        if one is None:
+            if request_id not in self.outputs:
+                raise OptionError(f"there is no request {request_id}")
+            return
+        one.abort()
+        if one in self.active:
+            self._leave(one)
+        else:
+            self.waiting.remove(one)
+            self._finish(one)
+
+    def step(self) -> list[StepEvent]:
+        """Take what the last forwards brought, and run the next ones; returns what happened to requests.
+
+        A step runs the forward of one model, for all requests that wait for it. While others decode, a prompt that
+        joins is evaluated in chunks, one a step.
+        """
+        began = time.perf_counter()
+        self._admit()
+        self.turn.settle(self.active)
+        share_time(self.active, time.perf_counter() - began)
+        events = [event for one in self.active for event in _news(one)]
+        began = time.perf_counter()
+        for one in [one for one in self.active if one.sequence.finish_reason is not None]:
+            self._leave(one)
+        self._forward()
+        share_time(self.active, time.perf_counter() - began)
+        if not self.busy:
+            self.places.close()
+        return events
+
+    def result(self, request_id: int) -> Output:
+        """The output of a request that has ended; it is given once.
+
+        Raises `OptionError` where it has not ended, or there is none.
+        """
+        if request_id not in self.outputs:
+            raise OptionError(f"request {request_id} has no result: it has not ended, or its result was taken")
+        return self.outputs.pop(request_id)
+
+    def close(self) -> None:
+        """Abort whatever is under way and free all caches; the engine can be used again."""
+        for one in list(self.unfinished.values()):
+            one.abort()
+            self._finish(one)
+        self.waiting.clear()
+        self.active.clear()
+        self.places.close()
+
+    def _admit(self) -> None:
+        """Give waiting requests their places, in the order that the scheduler says."""
+        while self.waiting and len(self.active) < self.scheduler.batch_size:
+            one = self.scheduler.next(self.waiting)
+            self.places.join(one, self.unfinished.values())
+            self.waiting.remove(one)
+            self.active.append(one)
+
+    def _forward(self) -> None:
+        """Run the model whose turn it is; where the model itself fails, those that waited for it fail."""
+        waiting: dict[str, list[ActiveRequest]] = {}
+        for one in self.active:
+            if one.forward is not None:
+                waiting.setdefault(one.forward.model, []).append(one)
+        if not waiting:
+            return
+        name = self.scheduler.model(waiting)
+        if name not in waiting:
+            told = f"scheduler {type(self.scheduler).__name__} names model {name!r}"
+            raise OptionError(f"{told}, but requests wait for {', '.join(waiting)}")
+        try:
+            self.turn.run(name, waiting[name])
+        except Exception as error:  # a model's own code may raise anything; it must not take the engine with it
+            for one in waiting[name]:
+                one.fail(error)
+            self.places.spoilt()
+
+    def _leave(self, one: ActiveRequest) -> None:
+        self.active.remove(one)
+        self.places.leave(one)
+        self._finish(one)
+
+    def _finish(self, one: ActiveRequest) -> None:
+        sequence, method = one.sequence, one.method
+        options = {field.name: getattr(method, field.name) for field in method.options()}
+        exact = sequence.exact_rows > 0 and not sequence.drawn
+        output = Output(one.request, sequence, method.name, options, exact, method.artifacts())
+        self.outputs[one.request.id] = output
+        del self.unfinished[one.request.id]
+
+
+def _news(one: ActiveRequest) -> list[StepEvent]:
+    """The steps that have not been told, and that the request has ended."""
+    sequence = one.sequence
+    new = sequence.steps[one.num_steps :]
+    one.num_steps += len(new)
+    ended = sequence.finish_reason
+    events = [StepEvent(one.request.id, step) for step in new[:-1]]
+    if new:
+        return [*events, StepEvent(one.request.id, new[-1], ended)]
+    return [StepEvent(one.request.id, None, ended)] if ended else []

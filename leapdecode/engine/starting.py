@@ -1,0 +1,45 @@
+"""From a request to what decodes it: everything that can be wrong with it is found here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leapdecode.core import Request, Sequence
+from leapdecode.engine.active import ActiveRequest
+from leapdecode.engine.checks import check_length, check_row_budget, check_verification
+from leapdecode.engine.decoding import decode
+from leapdecode.engine.shared import Shared
+from leapdecode.errors import OptionError
+from leapdecode.methods.base import Method
+from leapdecode.methods.registry import make
+from leapdecode.model.plain import PlainRunner
+
+
+def start(request: Request, models: Mapping[str, Any], shared: Shared, batch_size: int) -> ActiveRequest:
+    """A request's text and method, checked; raises the user errors that `Engine.add` names."""
+    target = models["target"]
+    check_verification(request.verification)
+    check_row_budget(request.row_budget)
+    check_length(request.prompt_ids, target.max_length)
+    method = method_of(request, models)
+    budget, pool = shared.given(method, request.row_budget, batch_size, request.pool)
+    if budget is not None:
+        method.budget = budget
+    if pool is not None:
+        method.pool = pool
+    ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
+    sequence = Sequence(
+        request.prompt_ids, request.sampling, request.stream, ends, target.max_length, request.on_token,
+        verification=request.verification, id=request.id,
+    )  # fmt: skip
+    classes = getattr(target, "exact", None)
+    sequence.exact_rows = classes.most if classes else 0
+    return ActiveRequest(request, sequence, method, decode(method, sequence))
+
+
+def method_of(request: Request, models: Mapping[str, Any]) -> Method:
+    """The method that decodes a request: plain decoding where the model serves nothing else."""
+    given = request.method
+    method = given if isinstance(given, Method) else make(given, dict(request.options))
+    if method.needs_draft and models.get("draft") is None:
+        raise OptionError(f"method {method.name!r} needs a draft model; pass draft=... (--draft MODEL)")
+    return make("autoregressive", {}) if isinstance(models["target"], PlainRunner) else method

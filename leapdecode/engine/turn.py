@@ -1,0 +1,140 @@
+"""A step's work on the models: hand out answers, commit, and run one model's forwards."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+
+from leapdecode.core import Commit, Forward, ForwardEvent, ForwardResult, TokenTree
+from leapdecode.engine.active import ActiveRequest
+from leapdecode.engine.choosing import choose
+from leapdecode.engine.counting import count, count_prefill
+from leapdecode.engine.places import Model, Places
+from leapdecode.errors import NotFinite
+from leapdecode.verify.sampler import NOT_FINITE
+
+
+class Turn:
+    """Runs the forwards and commits that active requests ask for; keeps nothing between steps."""
+
+    def __init__(
+        self, models: Mapping[str, Model], places: Places, on_forward: Callable[[ForwardEvent], None] | None
+    ) -> None:
+        self.models, self.places, self.on_forward = models, places, on_forward
+
+    def settle(self, active: list[ActiveRequest]) -> None:
+        """Hand out answers and run commits until every request waits for a forward or has ended."""
+        moving = [one for one in active if one.forward is None and one.sequence.finish_reason is None]
+        while moving:
+            for one in moving:
+                self._advance(one)
+            moving = [one for one in moving if isinstance(one.pending, Commit)]
+            self._commit(moving)
+
+    def _advance(self, one: ActiveRequest) -> None:
+        """Let a request's loop go on with its answer; what its own callbacks raise ends it."""
+        answer, one.answer = one.answer, None
+        began = time.perf_counter()
+        try:
+            one.pending = one.decoding.send(answer)
+        except StopIteration:
+            one.pending = None
+        except Exception as error:  # a callback or a method may raise anything
+            one.fail(error)
+        one.sequence.stats.propose_seconds += time.perf_counter() - began
+
+    def _commit(self, moving: list[ActiveRequest]) -> None:
+        """Commit path by path, and after the target's bring a draft's cache back to the text."""
+        began, by_model = time.perf_counter(), dict[str, list[Commit]]()
+        for one in moving:
+            commit = one.pending
+            assert isinstance(commit, Commit), "only those that commit are asked"
+            by_model.setdefault(commit.model, []).append(commit)
+            if commit.model == "target":
+                for name, cache in self.places.of(one).items():
+                    if name != "target":
+                        cache.follow(commit)
+        for name, commits in by_model.items():
+            self.places.caches[name].commit(commits)
+        share = (time.perf_counter() - began) / max(len(moving), 1)
+        for one in moving:
+            one.sequence.stats.commit_seconds += share
+
+    @torch.inference_mode()
+    def run(self, name: str, asking: list[ActiveRequest]) -> None:
+        """Run the forwards of model `name` that requests ask for.
+
+        Where some of them are under way, one that lacks text evaluates a chunk of it instead and the others that
+        lack text wait, so that those under way are delayed by one chunk at most.
+        """
+        cache = self.places.caches[name]
+        ready = [one for one in asking if self._valid(name, one)]
+        lacking = [one for one in ready if cache.lacks(one.sequence)]
+        if lacking and any(one.sequence.steps for one in ready if one not in lacking):
+            self._prefill(name, lacking[0])
+            ready = [one for one in ready if one not in lacking]
+        if ready:
+            self._evaluate(name, ready)
+
+    def _valid(self, name: str, one: ActiveRequest) -> bool:
+        """Whether the tree can be evaluated; a request that asks for another ends."""
+        forward, vocabulary = one.forward, self.models[name].vocabulary
+        assert forward is not None, "only those that wait for a forward are asked"
+        forward.top = min(forward.top, vocabulary)
+        root = one.sequence.pending if name == "target" else forward.tree.tokens[0]
+        try:
+            forward.tree.validate(root, vocabulary)
+        except ValueError as error:
+            one.fail(error)
+        return one.sequence.finish_reason is None
+
+    def _prefill(self, name: str, one: ActiveRequest) -> None:
+        assert one.forward is not None
+        tokens, seconds = self.places.caches[name].prefill(one.forward)
+        count_prefill(one.sequence.stats, name, tokens, seconds)
+        self._tell(ForwardEvent(name, [one.request.id], [tokens], True, seconds))
+
+    def _evaluate(self, name: str, ready: list[ActiveRequest]) -> None:
+        """One forward of all requests' trees, and the choices at their nodes."""
+        cache = self.places.caches[name]
+        forwards = [one.forward for one in ready if one.forward is not None]
+        found = cache.forward(forwards)
+        ids, seconds = [one.request.id for one in ready], sum(result.seconds for result in found)
+        self._tell(ForwardEvent(name, ids, [result.step_rows for result in found], False, seconds))
+        began = time.perf_counter()
+        choose(name, list(zip(ready, forwards, found, strict=True)))
+        share = (time.perf_counter() - began) / len(ready)
+        for one, forward, result in zip(ready, forwards, found, strict=True):
+            one.sequence.stats.verify_seconds += share
+            count(one.sequence.stats, name, result)
+            if one.answer is not None and NOT_FINITE in one.answer.choices:
+                self._recover(name, one, forward)
+
+    def _tell(self, event: ForwardEvent) -> None:
+        if self.on_forward is not None:
+            self.on_forward(event)
+
+    def _recover(self, name: str, one: ActiveRequest, forward: Forward) -> None:
+        """Logits were not finite: keys and values of one node reach every row of the forward, hidden or not.
+
+        The target evaluates the text's last token once more, alone and behind emptied slots; a text's first forward
+        cached its prompt too, which is then cached again. If that is not finite either, the text cannot go on. A
+        draft's guesses end here.
+        """
+        cache, size = self.places.caches[name], len(forward.tree)
+        if name != "target":
+            cache.clean(one.sequence, keep_text=one.recovered)
+            one.recovered, one.answer = True, ForwardResult.without_choices(size)
+            return
+        cache.clean(one.sequence, keep_text=bool(one.sequence.steps))
+        alone = Forward("target", one.sequence, TokenTree(forward.tree.tokens[0]))
+        (found,) = cache.forward([alone])
+        choose(name, [(one, alone, found)])
+        count(one.sequence.stats, name, found)
+        if one.answer is None or found.choices[0] == NOT_FINITE:
+            cache.clean(one.sequence, keep_text=False)
+            if one.sequence.finish_reason is None:
+                one.fail(NotFinite(len(one.sequence.tokens)))
+            return
+        found.choices += [-1] * (size - 1)
+        found.top += [[]] * (size - 1)

@@ -1,0 +1,87 @@
+"""A row of the bench's table as texts: about three digits, a unit, "-" for what is not known."""
+
+from typing import Any
+
+from leapdecode.measure.pages import clean
+
+HEAD = (
+    "task",
+    "method",
+    "tokens/\nsecond",
+    "speed-up",
+    "tokens/\nforward",
+    "rows/\nforward",
+    "forwards",
+    "quality",
+    "identical",
+)
+NONE = "-"
+Units = tuple[tuple[float, str], ...]
+COUNT: Units = ((1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
+TIME: Units = ((1, " s"), (1e-3, " ms"))
+BYTES: Units = ((1 << 30, " GiB"), (1 << 20, " MiB"))
+
+
+def shown(value: float | None, text: str = "{:.2f}") -> str:
+    return NONE if value is None else text.format(value)
+
+
+def compact(value: float | None) -> str:
+    """A size or rate in about three digits."""
+    digits = 0 if value is None or value >= 100 else 1 if value >= 10 else 2
+    return shown(value, f"{{:.{digits}f}}")
+
+
+def scaled(value: float | None, units: Units) -> str:
+    """A value in the first unit that it reaches, else in the last; units go from large to small."""
+    if value is None:
+        return NONE
+    size, name = next((unit for unit in units if value >= unit[0]), units[-1])
+    return compact(value / size) + name
+
+
+def parameters(count: int) -> str:
+    return scaled(count, COUNT)
+
+
+def seconds(value: float | None) -> str:
+    return scaled(value, TIME)
+
+
+def memory(value: int) -> str:
+    return scaled(value or None, BYTES)
+
+
+def speedup(row: dict[str, Any]) -> str:
+    """The median with its interval, without it where it has no width."""
+    if row.get("speedup") is None:
+        return NONE
+    low, high = row["speedup_interval"]
+    return f"{row['speedup']:.2f}x" + (f" {low:.2f}-{high:.2f}" if low < high else "")
+
+
+def identical(row: dict[str, Any]) -> str:
+    """Identical texts of those compared, and what the others are."""
+    ties, unexplained = row["tie_explained"], row["unexplained"]
+    compared = row["identical"] + ties + unexplained
+    if not compared:
+        return NONE
+    others = [f"{ties} {'tie' if ties == 1 else 'ties'}"] if ties else []
+    others += [f"{unexplained} unexplained"] if unexplained else []
+    return ", ".join([f"{row['identical']}/{compared}", *others])
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """A row of the document under `HEAD`."""
+    drafts = row["draft_forwards"]
+    return [
+        clean(row["task"]),
+        clean(row["method"]),
+        compact(row["tokens_per_second"]),
+        speedup(row),
+        shown(row["tokens_per_forward"]),
+        compact(row["rows_per_forward"]),
+        shown(row["target_forwards"], "{}") + (f"; {drafts}" if drafts else ""),
+        shown(row["quality"]),
+        identical(row),
+    ]

@@ -1,0 +1,91 @@
+"""What a bench keeps of each generation: plain data, read without loading a model."""
+
+import json
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+BASELINE = "autoregressive"
+COUNTS = (
+    "target_forwards",
+    "prefill_forwards",
+    "target_rows",
+    "draft_forwards",
+    "draft_rows",
+    "matched_tokens",
+)
+TIMES = ("forward", "draft", "propose", "verify", "commit")
+
+
+@dataclass
+class Record:
+    """One contender's work on one unit in one round; sums over the unit's texts unless said.
+
+    Attributes:
+        forwards, rows: by name, as in `core.Stats`; what a contender cannot count is missing.
+        accepted: accepted length -> how often.
+        composition: seconds by part of the engine.
+        first_token, first_tokens: seconds to the first token, mean over the unit; tokens that came
+            with it.
+        repeated: largest share of repeated 4-grams among the unit's texts.
+        verdicts: [identical, tie-explained, unexplained] texts, against plain decoding in the same
+            round.
+        exact: whether the texts were decoded exactly, so that only identical ones pass.
+        margins: per text that differs, (largest margin by which a plain forward prefers another
+            token, tau).
+        audit_seconds: time that explaining took, which is nobody's decoding.
+        scores: per text, None where the task has no checker.
+    """
+
+    task: str
+    contender: str
+    unit: int
+    round: int
+    texts: int
+    prompt_tokens: int
+    tokens: int
+    seconds: float
+    counts: dict[str, int] = field(default_factory=dict)
+    accepted: dict[str, int] = field(default_factory=dict)
+    composition: dict[str, float] = field(default_factory=dict)
+    first_token: float | None = None
+    first_tokens: int = 0
+    peak_memory: int = 0
+    repeated: float = 0.0
+    verdicts: list[int] = field(default_factory=lambda: [0, 0, 0])
+    exact: bool = False
+    margins: list[list[float]] = field(default_factory=list)
+    audit_seconds: float = 0.0
+    scores: list[float | None] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        return self.task, self.contender, self.unit, self.round
+
+
+HINTS = get_type_hints(Record)
+
+
+def parse(line: str) -> Record | None:
+    """The record that a line holds; None where the line is cut off, damaged or something else."""
+    try:
+        record = Record(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    whole = all(fits(getattr(record, name), hint) for name, hint in HINTS.items())
+    return record if whole and len(record.verdicts) == 3 else None
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON has the type of a field, its parts included."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        return any(fits(value, part) for part in parts)
+    if origin is list:
+        return isinstance(value, list) and all(fits(one, parts[0]) for one in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(one, parts[1]) for one in value.values())
+    if hint is bool or hint is str:
+        return isinstance(value, hint)
+    kinds = (int, float) if hint is float else hint
+    return isinstance(value, kinds) and not isinstance(value, bool)

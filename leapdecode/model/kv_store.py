@@ -1,0 +1,177 @@
+"""The slot cache: preallocated keys and values that are written at given slots.
+
+Shapes: L layers, B batch rows, H key/value heads, S slots, D head size, R rows evaluated per sequence.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from leapdecode.model.masks import RootMask
+
+BUCKET = 64  # the model sees a multiple of this many slots, so that shapes recur
+EXACT_BUCKET = 512  # under exact decoding: attention sums over keys in whole blocks
+
+
+def bucketed(slots: int, bucket: int = BUCKET) -> int:
+    """The smallest multiple of `bucket` that holds `slots`."""
+    return -(-slots // bucket) * bucket
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Per layer (heads, key size) and (heads, value size), the dtype and the device, as read off one real forward."""
+
+    keys: tuple[tuple[int, int], ...]
+    values: tuple[tuple[int, int], ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def bytes_per_token(self) -> int:
+        return sum(h * d for h, d in self.keys + self.values) * self.dtype.itemsize
+
+
+@dataclass(slots=True)
+class Aim:
+    """Where the next forward writes and what it sees; one object for a cache and its layers.
+
+    Attributes:
+        rows: the cache rows of the forward's sequences.
+        seen: visible slots.
+        length: cached tokens, as the model asks for them.
+        shared: [R] slots to write, of a single sequence; else None.
+        index: by number of heads, the flat places to write of several sequences.
+    """
+
+    rows: slice | Tensor
+    seen: int = 0
+    length: int = 0
+    shared: Tensor | None = None
+    index: dict[int, Tensor] = field(default_factory=dict)
+
+
+class SlotLayer(CacheLayerMixin):
+    """One model layer's view of the slot cache."""
+
+    is_compileable = True
+
+    def __init__(self, aim: Aim, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.aim, self.keys, self.values = aim, keys, values
+        self.heads = keys.shape[1]
+        self.flat_keys, self.flat_values = keys.view(-1, keys.shape[-1]), values.view(-1, values.shape[-1])
+        self.is_initialized = True
+        self.views: tuple[Tensor, Tensor] | None = None  # what is visible, where the aimed rows adjoin
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing to do: the slots exist already."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Write [B, H, R, D] at the aimed slots; return the visible [B, H, S, D] of the aimed rows."""
+        if self.aim.shared is not None and self.views is not None:
+            self.views[0].index_copy_(2, self.aim.shared, key_states)
+            self.views[1].index_copy_(2, self.aim.shared, value_states)
+            return self.views
+        index = self.aim.index[self.heads]
+        self.flat_keys.index_copy_(0, index, key_states.reshape(-1, key_states.shape[-1]))
+        self.flat_values.index_copy_(0, index, value_states.reshape(-1, value_states.shape[-1]))
+        return self.views or self.visible()
+
+    def visible(self) -> tuple[Tensor, Tensor]:
+        """The aimed rows up to the last visible slot: views of them where the rows adjoin, else copies."""
+        rows, seen = self.aim.rows, self.aim.seen
+        return self.keys[rows, :, :seen], self.values[rows, :, :seen]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.aim.seen, 0
+
+    def get_seq_length(self) -> int:
+        return self.aim.length
+
+    def get_max_length(self) -> int:
+        return self.keys.shape[2] - 1
+
+
+class SlotCache(Cache):
+    """`rows` rows of `slots` slots each, given to a model as its `past_key_values`.
+
+    Layers of equal shape share one stacked tensor [2 * layers, rows, H, S, D], so that moving a path's slots is one
+    gather and one copy for all of them.
+    """
+
+    def __init__(self, layout: Layout, rows: int, slots: int) -> None:
+        self.rows, self.slots = rows, slots
+        room = slots + 1  # one is never seen: what is seen is never contiguous, so one graph serves all sizes
+        wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
+        self.stacks = {
+            (h, d): torch.zeros(wanted.count((h, d)), rows, h, room, d, dtype=layout.dtype, device=layout.device)
+            for h, d in dict.fromkeys(wanted)
+        }
+        free = {shape: iter(stack) for shape, stack in self.stacks.items()}
+        pairs = [(next(free[k]), next(free[v])) for k, v in zip(layout.keys, layout.values, strict=True)]
+        self.aimed = Aim(slice(0, rows))
+        super().__init__(layers=[SlotLayer(self.aimed, keys, values) for keys, values in pairs])
+        heads = {h for h, _ in wanted}
+        steps = torch.arange(rows, device=layout.device)[:, None, None]
+        self.offsets = {h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * room for h in heads}
+        self.root = RootMask()
+
+    def aim(self, rows: list[int], slots_BR: Tensor, seen: int, length: int) -> None:
+        """Point the next forward at cache rows `rows`, its R tokens at `slots_BR`, `seen` slots being visible.
+
+        `length` is what the cache answers when the model asks how many tokens it holds.
+
+        The heads of one row write to the same slots; several rows need an index over rows, heads and slots.
+        """
+        first, last = rows[0], rows[-1] + 1
+        adjoining = rows == list(range(first, last))
+        chosen = slice(first, last) if adjoining else torch.tensor(rows, device=slots_BR.device)
+        aimed = self.aimed
+        aimed.length = length
+        aimed.shared = slots_BR[0] if len(rows) == 1 else None
+        if aimed.shared is None:
+            aimed.index = {
+                heads: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for heads, offset in self.offsets.items()
+            }
+        if adjoining and (chosen, seen) == (aimed.rows, aimed.seen):
+            return
+        aimed.rows, aimed.seen = chosen, seen
+        for layer in self.layers:
+            layer.views = layer.visible() if adjoining else None
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Straight to the layer: it exists, and nothing is offloaded."""
+        return self.layers[layer_idx].update(key_states, value_states)
+
+    def move(self, moves: list[tuple[int, list[int], list[int]]]) -> None:
+        """Copy slots within rows: each move is (row, from slots, to slots); all sources are read before any write."""
+        rows = [row for row, source, _ in moves for _ in source]
+        sources = [slot for _, source, _ in moves for slot in source]
+        targets = [slot for _, _, target in moves for slot in target]
+        for (heads, size), stack in self.stacks.items():
+            row_offsets = self.offsets[heads][torch.tensor(rows, device=stack.device)].squeeze(-1)
+            flat = stack.view(stack.shape[0], -1, size)
+            source = (row_offsets + torch.tensor(sources, device=stack.device)[:, None]).reshape(-1)
+            target = (row_offsets + torch.tensor(targets, device=stack.device)[:, None]).reshape(-1)
+            flat.index_copy_(1, target, flat.index_select(1, source))
+
+    def clean(self, row: int, first: int) -> None:
+        """Empty the slots of `row` from `first` on: what is not finite there would spoil every sum over keys."""
+        for stack in self.stacks.values():
+            stack[:, row, :, first:] = 0
+
+    def copy_row(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` slots of row `source` to row `target`."""
+        for stack in self.stacks.values():
+            stack[:, target, :, :length] = stack[:, source, :, :length]
+
+    def copy_from(self, other: "SlotCache", length: int) -> None:
+        """Take over the first `length` slots of all rows of a smaller cache of the same layout."""
+        for shape, stack in self.stacks.items():
+            stack[:, : other.rows, :, :length] = other.stacks[shape][:, :, :, :length]

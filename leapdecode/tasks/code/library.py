@@ -1,0 +1,29 @@
+"""The standard library's own files, parted like the splits: programs that nobody generated."""
+
+import hashlib
+import sysconfig
+from pathlib import Path
+
+HELD_OUT_SHARE = 8  # one file in eight
+# Tests, data, and what is not part of the library.
+SKIPPED = frozenset((
+    "test", "tests", "idle_test", "lib2to3", "idlelib", "turtledemo", "pydoc_data",
+    "site-packages", "__pycache__",
+))  # fmt: skip
+
+
+def is_held_out(name: str) -> bool:
+    """Whether a file, named relative to the library's root, belongs to the held-out split."""
+    return hashlib.sha256(name.encode()).digest()[0] % HELD_OUT_SHARE == 0
+
+
+def library_files(held_out: bool) -> list[Path]:
+    """The running Python's standard-library modules of one split, sorted."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root)
+        wanted = is_held_out(parts.as_posix()) == held_out
+        if wanted and not SKIPPED.intersection(parts.parts):
+            found.append(path)
+    return found

@@ -1,0 +1,21 @@
+"""Word problems: a rationale, or the sub-questions, sub-answers and values of a tree search."""
+
+from leapdecode.tasks.math.prompts import (
+    LAST,
+    NO_STATE,
+    state_text,
+    sub_answer_prompt,
+    sub_question_prompt,
+    value_prompt,
+)
+from leapdecode.tasks.math.task import Math
+
+__all__ = [
+    "LAST",
+    "NO_STATE",
+    "Math",
+    "state_text",
+    "sub_answer_prompt",
+    "sub_question_prompt",
+    "value_prompt",
+]

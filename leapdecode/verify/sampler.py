@@ -1,0 +1,89 @@
+"""The choice: one next token at every node, the argmax or, under sampling, the Gumbel-max draw.
+
+Shapes: N nodes, V vocabulary, D distinct depths, K candidate tokens.
+"""
+
+from collections.abc import Hashable
+
+import torch
+from torch import Tensor
+
+from leapdecode.core import SamplingParams, TokenTree
+from leapdecode.verify.noise import HIGHEST, LOWEST, counter_key, gumbel
+from leapdecode.verify.processors import Pipeline
+
+NOT_FINITE = -2  # the choice at a node whose logits are not finite
+
+
+class Sampler:
+    """Chooses for one sequence on one model; keeps token counts for the penalties, nothing that changes a text."""
+
+    # Of those who draw for the rejection verifier: may several draws at a node repeat; [N, V] what was drawn from.
+    replaced: bool = False
+    drawn_from: Tensor | None = None
+    scores_NV: Tensor | None = None  # the last call's logits after the pipeline
+
+    def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
+        self.params, self.stream = params, stream
+        self.pipeline = Pipeline(params, prompt_length)
+
+    def distribution(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+        """[N, V] processed probabilities in float64."""
+        scores = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        return torch.softmax(scores.double(), -1)
+
+    def scores(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+        """[N, V] what the choice maximises: processed logits, or processed log-probability + noise."""
+        scores = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        return scores if self.params.greedy else self._perturbed(scores, len(context), tree, nodes)[0]
+
+    def __call__(
+        self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
+    ) -> Tensor:
+        """[N, top] token ids, best first, for `nodes` of `tree`, whose root is the last token of `context`.
+
+        A node whose logits are not finite, or whose tokens are all forbidden, has `NOT_FINITE` instead.
+        """
+        scores, columns = logits_NV, None
+        if self.pipeline.changes:
+            scores = self.pipeline(logits_NV, context, tree, nodes)
+        self.scores_NV = scores
+        if self.params.greedy:
+            best = scores.argmax(-1, keepdim=True) if top == 1 else scores.topk(top, -1).indices
+            return marked(best, logits_NV.gather(-1, best) + scores.gather(-1, best))
+        highest = scores.amax(-1, keepdim=True)
+        scores = scores.masked_fill(~highest.isfinite(), 0.0)
+        scores, columns = self._perturbed(scores, len(context), tree, nodes, cut=top == 1)
+        best = scores.argmax(-1, keepdim=True) if top == 1 else scores.topk(top, -1).indices
+        return marked(best if columns is None else columns[best], highest)
+
+    def _perturbed(
+        self, scores_NV: Tensor, length: int, tree: TokenTree, nodes: list[int], cut: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """[N, K] log-probabilities + noise, and the K columns they belong to (None: all).
+
+        Cutting is exact: a token further below its row's maximum than the noise reaches cannot win. On a GPU
+        finding the columns would cost a synchronisation, so all are kept.
+        """
+        scores = torch.log_softmax(scores_NV.double(), -1)
+        columns = torch.arange(scores.shape[-1], device=scores.device)
+        cut = cut and scores.device.type == "cpu"
+        if cut:
+            reach = scores.amax(-1, keepdim=True) - (HIGHEST - LOWEST)
+            columns = (scores >= reach).any(0).nonzero().squeeze(-1)
+            scores = scores[:, columns]
+        return scores + self.noise(tree, nodes, length, columns), columns if cut else None
+
+    def noise(self, tree: TokenTree, nodes: list[int], length: int, columns_K: Tensor) -> Tensor:
+        """[N, K] Gumbel noise of `nodes`, by their positions; computed once per distinct depth."""
+        depths = [tree.depths[node] for node in nodes]
+        distinct = sorted(set(depths))
+        keys = [counter_key(self.params.seed, self.stream, length + depth) for depth in distinct]
+        noise_DK = gumbel(torch.tensor(keys, device=columns_K.device), columns_K)
+        place = {depth: number for number, depth in enumerate(distinct)}
+        return noise_DK[torch.tensor([place[depth] for depth in depths], device=columns_K.device)]
+
+
+def marked(tokens: Tensor, evidence: Tensor) -> Tensor:
+    """`tokens` [N, top], with `NOT_FINITE` in rows whose `evidence` [N, 1 or top] is not finite at its first."""
+    return tokens.masked_fill(~evidence[:, :1].isfinite(), NOT_FINITE)

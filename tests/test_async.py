@@ -1,0 +1,176 @@
+"""AsyncLLM: many tasks share one engine, and fail or leave alone."""
+
+import asyncio
+import random
+import threading
+
+import pytest
+import torch
+from tiny import CONFIGS, draft_of, new_model, prompts, runner
+from transformers import AutoTokenizer
+
+from leapdecode import LLM, AsyncLLM, SamplingParams
+from leapdecode.errors import OptionError, PromptError, UnknownName
+from leapdecode.methods import names
+from leapdecode.model.embedded import checked as embedded_folder
+
+SHORT = SamplingParams(max_tokens=12)
+
+
+class Broken(Exception):
+    """What the processors of these tests raise."""
+
+
+def raising(ids, scores):
+    raise Broken("a processor")
+
+
+def pair():
+    on = runner("llama")
+    return LLM(on.model, draft=draft_of(on).model)
+
+
+def alone(llm, prompt, sampling):
+    return llm.generate(prompt, method="autoregressive", sampling=sampling).token_ids
+
+
+def names_of_threads():
+    return [thread.name for thread in threading.enumerate() if thread.name == "leapdecode"]
+
+
+async def one_task(llm, source, log):
+    """Some requests one after the other; `log` gets (prompt, sampling, token ids)."""
+    for _ in range(4):
+        prompt = source.choice(prompts())
+        sampling = SamplingParams(max_tokens=source.randrange(1, 20), temperature=source.choice([0, 0.8]), seed=3)
+        method, fate = source.choice(names()), source.choice(["", "", "stream", "leave", "cancel", "raise"])
+        await asyncio.sleep(source.random() / 50)
+        if fate == "raise":
+            bad = SamplingParams(max_tokens=9, logits_processors=[raising])
+            with pytest.raises(Broken):
+                await llm.generate(prompt, method=method, sampling=bad)
+        elif fate == "cancel":
+            task = asyncio.create_task(llm.generate(prompt, method=method, sampling=sampling))
+            await asyncio.sleep(source.random() / 50)
+            task.cancel()
+        elif fate in ("stream", "leave"):
+            ids = []
+            async for piece in llm.stream(prompt, method=method, sampling=sampling):
+                ids.append(piece.token_id)
+                if fate == "leave" and len(ids) == 3:
+                    break
+            log.append((prompt, sampling, ids, fate == "leave"))
+        else:
+            result = await llm.generate(prompt, method=method, sampling=sampling)
+            log.append((prompt, sampling, result.token_ids, False))
+
+
+def test_traffic_from_32_tasks():
+    llm, log = pair(), []
+
+    async def main():
+        async with AsyncLLM(llm, batch_size=6) as live:
+            await asyncio.gather(*(one_task(live, random.Random(n), log) for n in range(32)))
+            assert len(names_of_threads()) == 1
+        assert not live.llm.runner.lock.acquire(blocking=False) or live.llm.runner.lock.release() is None
+
+    asyncio.run(main())
+    assert not names_of_threads()
+    assert len(log) > 50
+    for prompt, sampling, ids, left in log:
+        whole = alone(llm, prompt, sampling)
+        assert ids == (whole[: len(ids)] if left else whole)
+
+
+def test_everyone_gets_its_own_error():
+    llm = pair()
+
+    async def main():
+        async with AsyncLLM(llm) as live:
+            wrong = [
+                ("", {}, PromptError, "empty"),
+                ([1], {"method": "lokahead"}, UnknownName, "did you mean"),
+                ([[1], [2]], {}, OptionError, "one prompt a call"),
+                ([1] * 999, {}, PromptError, "context holds 256"),
+                ([1], {"row_budget": 0}, OptionError, "row_budget"),
+                ([1], {"sampling": 5}, OptionError, "SamplingParams"),
+            ]
+            for prompt, given, error, message in wrong:
+                with pytest.raises(error, match=message):
+                    await live.generate(prompt, **given)
+            with pytest.raises(OptionError, match="one text"):
+                await anext(live.stream([1], sampling=SamplingParams(n=2)))
+            assert len((await live.generate([1], sampling=SHORT)).token_ids) == 12
+        with pytest.raises(OptionError, match="closed"):
+            await live.generate([1])
+        await live.close()
+
+    asyncio.run(main())
+    with pytest.raises(OptionError, match="batch_size"):
+        AsyncLLM(llm, batch_size=0)
+
+
+def test_samples_and_text():
+    folder = embedded_folder("target")
+    llm = LLM("demo", exact=False)
+    assert AutoTokenizer.from_pretrained(folder)
+    sampling = SamplingParams(max_tokens=20, temperature=0.8, n=3, stop=["return"])
+
+    async def main():
+        async with AsyncLLM(llm) as live:
+            results = await live.generate("def total(values):", sampling=sampling)
+            text = ""
+            async for piece in live.stream("def total(values):", sampling=SHORT):
+                text += piece.text
+            return results, text
+
+    async def chat():
+        async with AsyncLLM(llm) as live:
+            with pytest.raises(PromptError, match="chat takes a list of messages"):
+                await live.chat("hello")
+            return await live.chat([{"role": "user", "content": "Tom has 3 pens."}], sampling=SHORT)
+
+    asked = [{"role": "user", "content": "Tom has 3 pens."}]
+    assert asyncio.run(chat()).text == llm.chat(asked, sampling=SHORT).text
+    results, text = asyncio.run(main())
+    expected = llm.generate("def total(values):", sampling=sampling, batch_size=1)
+    assert [one.text for one in results] == [one.text for one in expected]
+    assert text == llm.generate("def total(values):", sampling=SHORT).text
+
+
+def test_an_engine_that_breaks_leaves_nobody_waiting(monkeypatch):
+    llm = pair()
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    async def main():
+        live = AsyncLLM(llm)
+        monkeypatch.setattr(live.worker.engine, "step", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(live.generate([1, 2], sampling=SHORT), 10)
+        await live.close()
+
+    asyncio.run(main())
+
+
+def test_closing_in_the_middle_gives_what_there_is():
+    model = new_model(CONFIGS["llama"](), torch.float64)
+    llm = LLM(model)
+
+    async def main():
+        live, started = AsyncLLM(llm), asyncio.Event()
+
+        async def read():
+            ids = []
+            async for piece in live.stream([1, 2, 3], sampling=SamplingParams(max_tokens=200)):
+                ids.append(piece.token_id)
+                started.set()
+            return ids
+
+        reading = asyncio.create_task(read())
+        await started.wait()
+        await live.close()
+        return await reading
+
+    ids = asyncio.run(main())
+    assert ids == alone(llm, [1, 2, 3], SamplingParams(max_tokens=200))[: len(ids)]
+    assert not names_of_threads()

@@ -1,0 +1,43 @@
+"""Methods, tasks and schedulers are found by file, each under a name of its own."""
+
+import sys
+
+import pytest
+
+from leapdecode.errors import OptionError
+from leapdecode.plugins import find_classes
+
+
+class Base:
+    """What the toy plug-ins extend."""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    folder = tmp_path / "toy_plugins"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "toy_base", sys.modules[__name__])
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("toy_plugins")]:
+        del sys.modules[name]
+
+
+def plugin(name):
+    return f"from toy_base import Base\n\n\nclass Toy(Base):\n    name = {name!r}\n"
+
+
+def test_files_and_folders_are_found_and_what_they_import_is_not_found_twice(package):
+    (package / "first.py").write_text(plugin("first"))
+    (package / "second").mkdir()
+    (package / "second" / "__init__.py").write_text(plugin("second"))
+    (package / "third.py").write_text("from toy_plugins.first import Toy\n")
+    assert sorted(find_classes("toy_plugins", Base)) == ["first", "second"]
+
+
+def test_two_of_one_name_are_refused(package):
+    (package / "first.py").write_text(plugin("same"))
+    (package / "second.py").write_text(plugin("same"))
+    with pytest.raises(OptionError, match="'same' is the name of two classes"):
+        find_classes("toy_plugins", Base)
