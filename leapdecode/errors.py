@@ -26,6 +26,10 @@ class PromptError(LeapdecodeError):
     """An empty prompt, or one that does not fit the model's context."""
 
 
+class CacheMemoryError(LeapdecodeError):
+    """A text whose cached tokens do not fit into the memory that caches may take."""
+
+
 class PoolError(LeapdecodeError):
     """A saved pool that cannot be read, or that belongs to another tokenizer."""
 

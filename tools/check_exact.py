@@ -17,6 +17,7 @@ import ast
 import hashlib
 import itertools
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,7 +136,8 @@ class Run:
                 self.known[record["key"]] = record
                 with self.arguments.output.open("a") as file:
                     file.write(json.dumps(record) + "\n")
-            print(f"  {method}: {first + len(numbers)} of {len(missing)}", end="\r", flush=True)
+            if sys.stdout.isatty():
+                print(f"  {method}: {first + len(numbers)} of {len(missing)}", end="\r", flush=True)
         return [self.known[self._key(method, n, batch)] for n in range(len(self.prompts))]
 
 
@@ -155,7 +157,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("build/exact.jsonl"))
     arguments = parser.parse_args()
     draft = random_draft(arguments.model, getattr(torch, arguments.dtype)) if arguments.random_draft else None
-    llm = LLM(arguments.model, draft=draft, dtype=arguments.dtype, device="cpu", exact=True, compile=arguments.compile)
+    llm = LLM(
+        arguments.model, draft=draft, dtype=arguments.dtype, device="cpu", exact=True, compile=arguments.compile,
+        prefix_cache=False,
+    )  # fmt: skip
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     lengths = [int(part) for part in arguments.lengths.split(",")] if arguments.lengths else []
     run = Run(llm, arguments, prompts_of(llm, arguments.data, arguments.limit, lengths))

@@ -137,6 +137,7 @@ def bench(
         fallback=False,
         compiled=compiled,
         exact=exact,
+        prefix_cache=False,  # every text counts its own prompt
     )
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
     settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers, warmup]

@@ -26,6 +26,10 @@ ExactOption = Annotated[
         help="bit for bit the same text with every method, batch and neighbour; default: where it is cheap",
     ),
 ]
+CacheMemoryOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="most memory for cached tokens, as 512MB or 2GiB; default: 40% of what is free"),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")]
 
 
@@ -107,6 +111,8 @@ def open_llm(
     fallback: bool,
     compiled: bool = False,
     exact: bool | None = None,
+    cache_memory: str | None = None,
+    prefix_cache: bool = True,
 ) -> Any:
     """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes plainly."""
     from rich.console import Console
@@ -131,6 +137,8 @@ def open_llm(
             fallback="autoregressive" if fallback else None,
             exact="auto" if exact is None else exact,
             compile=compiled,
+            cache_memory=cache_memory,
+            prefix_cache=prefix_cache,
         )
     reason = getattr(llm.runner, "reason", None)
     if reason:

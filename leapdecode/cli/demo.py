@@ -39,7 +39,7 @@ def demo(
     from leapdecode.core import SamplingParams
 
     torch.set_num_threads(1)  # on so small a model more threads mostly wait, for each other and for busy neighbours
-    llm = open_llm("demo", None, "cpu", "auto", "auto", False, False)
+    llm = open_llm("demo", None, "cpu", "auto", "auto", False, False, prefix_cache=False)
     sampling = SamplingParams(max_tokens=max_tokens)
     rows = []
     for title, prompt in _prompts():

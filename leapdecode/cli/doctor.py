@@ -117,6 +117,7 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
         "probe": asdict(probe(llm.runner)),
         "row_classes": classes,
         "cache_bytes_per_1000_tokens": llm.runner.layout.bytes_per_token * 1000,
+        "cache_memory": llm.memory.limit,
         "row_costs": costs[0],
         "draft_row_costs": costs[1] if len(costs) > 1 else [],
     }
@@ -149,7 +150,7 @@ def _show(report: dict[str, Any]) -> None:
         worst = f"{report['probe']['worst']:.1g} of the logits' spread (allowed {report['probe']['tolerance']:.1g})"
         lines.append(("probe", f"token trees: yes; differs from plain forwards by {worst}"))
         lines.append(("exact", _exactness(report["row_classes"], report["exact"])))
-        lines.append(("cache", f"{report['cache_bytes_per_1000_tokens'] / 1e6:.2f} MB per 1,000 tokens"))
+        lines.append(("cache", _memory(report["cache_bytes_per_1000_tokens"], report["cache_memory"])))
     else:
         lines.append(("probe", f"token trees: no: {report['reason']}; it can be decoded plainly with --fallback"))
     for name, value in lines:
@@ -165,15 +166,25 @@ def _show(report: dict[str, Any]) -> None:
         console.print(Text(f"a draft's forward of one row costs {draft / target:.2f} of the target's"))
 
 
+def _memory(size: int, limit: int | None) -> str:
+    """What cached tokens take, and how much of it they may have."""
+    from leapdecode.model.memory import readable
+
+    told = f"{size / 1e6:.2f} MB per 1,000 tokens"
+    return f"{told}, at most {readable(limit)} in all (--cache-memory)" if limit else told
+
+
 def _exactness(classes: dict[str, Any], exact: bool) -> str:
     """The classes of row counts, what exactness costs plain decoding, and whether it is on."""
     shown = " | ".join(", ".join(map(str, sizes)) for sizes in classes["classes"])
     if not classes["unit"]:
         return f"no: {classes['reason']}; texts equal plain decoding's up to near-ties (equal bits: {shown})"
     cost = f"a plain step takes {classes['cost']:.2f} of one row's"
+    reused = "any cached token" if classes["any_prefix"] else "whole chunks of a prompt"
     return (
         f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of {classes['unit']}, "
-        f"at most {classes['most']} in a forward, {cost}; row counts of equal bits: {shown}"
+        f"at most {classes['most']} in a forward, {cost}; row counts of equal bits: {shown}; "
+        f"later texts may start with {reused}"
     )
 
 

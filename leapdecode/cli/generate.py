@@ -9,6 +9,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    CacheMemoryOption,
     CompileOption,
     DeviceOption,
     DraftOption,
@@ -70,6 +71,7 @@ def generate(
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
     exact: ExactOption = None,
+    cache_memory: CacheMemoryOption = None,
     fallback: FallbackOption = False,
 ) -> None:
     """Continue a prompt.
@@ -107,7 +109,10 @@ def generate(
         raise OptionError(f"{told}; leave --exact or --verification out")
     _check_early(text, method, options, scheduler, verification, budget)
     phrases = read_pool(pool, method) if pool else None
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled, exact=exact)
+    llm = open_llm(
+        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled, exact=exact,
+        cache_memory=cache_memory,
+    )  # fmt: skip
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)

@@ -71,7 +71,10 @@ def tune(
 
     values_to_try(method, options)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled, exact=exact)
+    llm = open_llm(
+        model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled, exact=exact,
+        prefix_cache=False,
+    )  # fmt: skip
     check_drafts(llm, [method])
     from leapdecode.measure.workloads import build
 

@@ -22,6 +22,7 @@ class Stats:
     inside the draft, `propose_seconds` in the method (guessing, walking, learning), `verify_seconds` choosing tokens at
     the nodes, `commit_seconds` moving cache slots; the rest of `prefill_seconds` and `decode_seconds` is the engine's.
     `matched_tokens` counts guesses that are what the target chose behind the guess before them, accepted or not.
+    `reused_tokens` counts tokens of the prompt whose keys and values an earlier text left in the prefix cache.
     Seconds of work that served several sequences are split evenly among them.
     """
 
@@ -32,6 +33,7 @@ class Stats:
     draft_forwards: int = 0
     draft_rows: int = 0
     matched_tokens: int = 0
+    reused_tokens: int = 0
     accepted_lengths: list[int] = field(default_factory=list)
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0

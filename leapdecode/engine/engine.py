@@ -13,7 +13,7 @@ from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
 from leapdecode.engine.starting import start
 from leapdecode.engine.turn import Turn
-from leapdecode.errors import OptionError
+from leapdecode.errors import CacheMemoryError, OptionError
 
 
 class Engine:
@@ -40,7 +40,7 @@ class Engine:
         self.models = {name: model for name, model in models.items() if model is not None}
         self.scheduler = scheduler or Batched()
         self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
-        self.places = Places(self.models, self.scheduler.batch_size)
+        self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory)
         self.turn = Turn(self.models, self.places, on_forward)
         self.unfinished: dict[int, ActiveRequest] = {}
         self.waiting: deque[ActiveRequest] = deque()
@@ -55,12 +55,13 @@ class Engine:
     def add(self, request: Request) -> int:
         """Let a request wait for its place; returns its id.
 
-        Raises what is wrong with it (`OptionError`, `PromptError`, `UnknownName`, `PoolError`); the engine is then as
-        before.
+        Raises what is wrong with it (`OptionError`, `PromptError`, `UnknownName`, `PoolError`, `CacheMemoryError`);
+        the engine is then as before.
         """
         if request.id in self.outputs or request.id in self.unfinished:
             raise OptionError(f"request {request.id} was added already; make another Request")
         one = start(request, self.models, self.shared, self.scheduler.batch_size)
+        self.places.check(one)
         self.unfinished[request.id] = one
         self.waiting.append(one)
         return request.id
@@ -121,12 +122,25 @@ class Engine:
         self.places.close()
 
     def _admit(self) -> None:
-        """Give waiting requests their places, in the order that the scheduler says."""
+        """Give waiting requests their places, in the order that the scheduler says, as far as memory reaches."""
         while self.waiting and len(self.active) < self.scheduler.batch_size:
             one = self.scheduler.next(self.waiting)
-            self.places.join(one, self.unfinished.values())
+            if not self.places.join(one, self.unfinished.values()):
+                if self.active:
+                    return  # one of them leaves before it can join
+                self._join_alone(one)
             self.waiting.remove(one)
             self.active.append(one)
+
+    def _join_alone(self, one: ActiveRequest) -> None:
+        """Give a request new caches, because those that stand have another shape.
+
+        It fails where other engines hold too much.
+        """
+        self.places.close()
+        if not self.places.join(one, (one,)):
+            told = "streams or engines that are not finished hold the cache memory; finish or close them first"
+            one.fail(CacheMemoryError(f"{told}, or raise cache_memory (--cache-memory)"))
 
     def _forward(self) -> None:
         """Run the model whose turn it is; where the model itself fails, those that waited for it fail."""

@@ -5,6 +5,9 @@ from typing import Protocol
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
+from leapdecode.errors import CacheMemoryError
+from leapdecode.model.memory import CacheMemory, readable
+from leapdecode.model.sequence_cache import Room
 
 EXPECTED, TREE_ROOM = 256, 256  # slots reserved at first for new tokens and for a tree; a cache grows with its text
 
@@ -14,7 +17,10 @@ class Cache(Protocol):
 
     soiled: bool
 
-    def allocate(self, sequence: Sequence) -> None: ...
+    @property
+    def room(self) -> Room: ...
+    def expect(self, room: Room) -> None: ...
+    def allocate(self, sequence: Sequence) -> int: ...
     def free(self, sequence: Sequence) -> None: ...
     def lacks(self, sequence: Sequence) -> bool: ...
     def prefill(self, request: Forward) -> tuple[int, float]: ...
@@ -32,33 +38,69 @@ class Model(Protocol):
     max_length: int
 
     def open(self, rows: int, slots: int) -> Cache: ...
+    def cache_bytes(self, room: Room) -> int: ...
 
 
 class Places:
-    """The caches of every model; they are opened when a request needs them, and closed when nobody does."""
+    """The caches of every model; they are opened when a request needs them, and closed when nobody does.
 
-    def __init__(self, models: Mapping[str, Model], batch_size: int) -> None:
-        self.models, self.batch_size = models, batch_size
+    A request joins where its whole text, up to its token limit, has place beside those that are there: none ends for
+    lack of memory half-way.
+    """
+
+    def __init__(self, models: Mapping[str, Model], batch_size: int, memory: CacheMemory) -> None:
+        self.models, self.batch_size, self.memory = models, batch_size, memory
         self.caches: dict[str, Cache] = {}
+        self.joined: list[ActiveRequest] = []
 
     def of(self, one: ActiveRequest) -> dict[str, Cache]:
         """The caches of the models that a request uses."""
         return {name: self.caches[name] for name in _models_of(one)}
 
-    def join(self, one: ActiveRequest, expected: Collection[ActiveRequest]) -> None:
-        """Give a request its place on the models that it uses; a new cache is made for what is `expected`."""
+    def check(self, one: ActiveRequest) -> None:
+        """Raise `CacheMemoryError` where a request could not be decoded even alone."""
+        limit = self.memory.limit
+        if limit is None:
+            return
+        size = self._bytes({name: Room(1, self._longest(name, [one])) for name in _models_of(one)})
+        if size > limit:
+            text = one.sequence
+            raise CacheMemoryError(
+                f"this text may take {readable(size)} of cache ({text.prompt_length:,} tokens of prompt, "
+                f"{text.limit - text.prompt_length:,} to generate), but cache memory is limited to {readable(limit)}; "
+                "ask for fewer tokens (max_tokens), or raise cache_memory (--cache-memory)"
+            )
+
+    def join(self, one: ActiveRequest, expected: Collection[ActiveRequest]) -> bool:
+        """Give a request its place on the models that it uses; caches are made larger for what is `expected`.
+
+        Returns False where memory does not allow it now.
+        """
+        rooms = self._rooms(one, len(expected))
+        if not self.memory.take(self, self._bytes(rooms)):
+            rooms = self._rooms(one, 0)
+            if not self.memory.take(self, self._bytes(rooms)):
+                return False
         for name in _models_of(one):
             if name not in self.caches:
-                texts = [other.sequence for other in expected]
-                slots = max(min(text.limit, text.prompt_length + EXPECTED) for text in texts)
-                rows = min(self.batch_size, len(expected))
-                self.caches[name] = self.models[name].open(rows, slots + TREE_ROOM)
-            self.caches[name].allocate(one.sequence)
+                first = max(_first_slots(other) for other in {one, *expected})
+                slots = min(first, rooms[name].slots)
+                self.caches[name] = self.models[name].open(rooms[name].rows, slots)
+            self.caches[name].expect(rooms[name])
+            reused = self.caches[name].allocate(one.sequence)
+            if name == "target":
+                one.sequence.stats.reused_tokens = reused
+        self.joined.append(one)
+        return True
 
     def leave(self, one: ActiveRequest) -> None:
         """Free a request's places."""
+        if one not in self.joined:
+            return
+        self.joined.remove(one)
         for cache in self.of(one).values():
             cache.free(one.sequence)
+        self.memory.take(self, self._bytes({name: self._room(name, self.joined, 0) for name in self.caches}))
 
     def spoilt(self) -> None:
         """A model failed half-way: what its caches hold is not used again."""
@@ -70,6 +112,44 @@ class Places:
         for cache in self.caches.values():
             cache.close()
         self.caches.clear()
+        self.joined.clear()
+        self.memory.take(self, 0)
+
+    def _rooms(self, one: ActiveRequest, expected: int) -> dict[str, Room]:
+        """By model, the room of its cache with `one` beside those that are there.
+
+        It has rows for as many as are `expected`, within the batch, or twice those that it has.
+        """
+        rooms = {name: self._room(name, self.joined, 0) for name in self.caches}
+        for name in _models_of(one):
+            texts = [other for other in self.joined if name in _models_of(other)] + [one]
+            rows, standing = len(texts), self._standing(name)
+            if expected and rows > standing.rows:
+                rows = max(rows, min(self.batch_size, max(2 * standing.rows, expected)))
+            rooms[name] = self._room(name, texts, rows)
+        return rooms
+
+    def _room(self, name: str, texts: Collection[ActiveRequest], rows: int) -> Room:
+        """What a cache can need for `texts`, and for `rows` of them; never less than it takes now."""
+        standing = self._standing(name)
+        return Room(max(rows, standing.rows), max(self._longest(name, texts), standing.slots))
+
+    def _longest(self, name: str, texts: Collection[ActiveRequest]) -> int:
+        """Slots that the longest of `texts` can need in the end."""
+        most = self.models[name].max_length
+        return max((min(text.sequence.limit, most) for text in texts), default=0) + TREE_ROOM
+
+    def _standing(self, name: str) -> Room:
+        return self.caches[name].room if name in self.caches else Room(0, 0)
+
+    def _bytes(self, rooms: Mapping[str, Room]) -> int:
+        return sum(self.models[name].cache_bytes(room) for name, room in rooms.items())
+
+
+def _first_slots(one: ActiveRequest) -> int:
+    """Slots that a text gets at first: for its prompt and some tokens more."""
+    text = one.sequence
+    return min(text.limit, text.prompt_length + EXPECTED) + TREE_ROOM
 
 
 def _models_of(one: ActiveRequest) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What outlives a call of `generate`: row budgets, which learn, and pools, where they were asked for."""
+"""What outlives a call of `generate`: row budgets, which learn, pools where they were asked for, cache memory."""
 
 import functools
 from typing import Any
@@ -7,16 +7,25 @@ from leapdecode.engine.checks import AUTO, check_pool, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.budget import RowBudget
 from leapdecode.model.cost import CostCurve, row_costs
-from leapdecode.model.exact import MOST_ROWS, RowClasses
+from leapdecode.model.exact import RowClasses
+from leapdecode.model.exact_probe import MOST_ROWS
+from leapdecode.model.memory import CacheMemory
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
 
 
 class Shared:
-    """Row budgets and pools of one pair of models, by the options of the method that uses them."""
+    """Row budgets and pools of one pair of models, by the options of the method that uses them; and `memory`."""
 
-    def __init__(self, runner: Any, draft_runner: Any = None, tokenizer: Any = None) -> None:
+    def __init__(
+        self,
+        runner: Any,
+        draft_runner: Any = None,
+        tokenizer: Any = None,
+        memory: CacheMemory | None = None,
+    ) -> None:
         self.runner, self.draft_runner, self.tokenizer = runner, draft_runner, tokenizer
+        self.memory = memory or CacheMemory(None)
         self.budgets: dict[tuple[str, int | str | None, int], RowBudget] = {}
         self.pools: dict[str, NgramPool] = {}
 

@@ -1,6 +1,5 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,18 +9,14 @@ from leapdecode.core import Request, SamplingParams, StepEvent
 from leapdecode.engine import Engine, find_scheduler
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
-from leapdecode.llm.checks import (
-    check_batch_size,
-    check_exact,
-    check_tokenizer,
-    check_vocabularies,
-    checked,
-)
+from leapdecode.llm.checks import check_batch_size, check_exact, check_tokenizer, check_vocabularies, checked
 from leapdecode.llm.loading import load
 from leapdecode.llm.prompts import Message, Prompt, check_messages, encode, is_many
-from leapdecode.llm.result import Piece, Result
-from leapdecode.llm.run import Run
+from leapdecode.llm.result import Piece
+from leapdecode.llm.run import Run, raise_first
 from leapdecode.model.load import prepare
+from leapdecode.model.memory import CacheMemory, default_limit, parse_size
+from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.pools.ngrams import NgramPool
 
 DEFAULT_METHOD = "lookahead"
@@ -45,6 +40,11 @@ class LLM:
         compile: run small forwards of both models through `torch.compile`: faster steps for half a minute or more at
             loading (less when it was done before). Texts stay those of plain decoding on the same `LLM`. Batches, and
             what is decoded plainly by `fallback`, run uncompiled.
+        cache_memory: most bytes that cached keys and values may take, as a number or as text like "2GiB"; 40% of what
+            is free now by default. Requests wait until there is place for their whole text; one that has none even
+            alone is refused.
+        prefix_cache: keep the keys and values of texts that have ended for prompts that begin alike, a chat's next
+            turn for one. Texts stay the same, under exact decoding bit for bit.
 
     Raises:
         ModelUnavailable: no such model here.
@@ -65,8 +65,11 @@ class LLM:
         fallback: str | None = None,
         exact: str | bool = "auto",
         compile: bool = False,
+        cache_memory: int | str | None = None,
+        prefix_cache: bool = True,
     ) -> None:
         check_tokenizer(tokenizer)
+        limit = None if cache_memory is None else parse_size(cache_memory)
         check_exact(exact)
         options = (device, dtype, attn_implementation, trust_remote_code)
         draft = "demo" if draft is None and model == "demo" else draft
@@ -81,7 +84,9 @@ class LLM:
         self.runner = prepare(self.model, fallback, compile, exact)
         self.draft_runner = prepare(self.draft, compiled=compile) if self.draft is not None else None
         self.lock = threading.RLock()
-        self.shared = Shared(self.runner, self.draft_runner, self.tokenizer)
+        self.memory = CacheMemory(limit or default_limit(self.runner.device))
+        keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
+        self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
 
     @property
     def exact(self) -> bool:
@@ -100,6 +105,11 @@ class LLM:
         if stated is None and self.tokenizer is not None:
             stated = self.tokenizer.eos_token_id
         return frozenset([stated] if isinstance(stated, int) else stated or [])
+
+    def reset_prefix_cache(self) -> None:
+        """Forget what is kept of texts that have ended."""
+        with self.lock:
+            self.memory.forget()
 
     def generate(
         self,
@@ -233,12 +243,3 @@ class LLM:
         for run in runs:
             engine.add(run.request)
         return engine
-
-
-def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
-    """Raise the first of `errors`, carrying the `results` of all prompts: those of the others are whole."""
-    for error in errors:
-        if error is not None:
-            with contextlib.suppress(AttributeError):  # a class of a user's own may take no attributes
-                error.results = results  # type: ignore[attr-defined]
-            raise error

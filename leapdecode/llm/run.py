@@ -1,5 +1,6 @@
 """One sample under way: its request and its text."""
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -65,3 +66,12 @@ class Run:
             logprobs=sequence.logprobs if sequence.params.logprobs is not None else None,
             artifacts=output.artifacts,
         )
+
+
+def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
+    """Raise the first of `errors`, carrying the `results` of all prompts: those of the others are whole."""
+    for error in errors:
+        if error is not None:
+            with contextlib.suppress(AttributeError):  # a class of a user's own may take no attributes
+                error.results = results  # type: ignore[attr-defined]
+            raise error

@@ -61,6 +61,7 @@ def first_difference(first: list[int], second: list[int]) -> int:
 def audit(llm: LLM, result: Result, sampling: SamplingParams, stream: int = 0) -> Audit:
     """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same engine."""
     samples = replace(sampling, n=stream + 1)
+    llm.reset_prefix_cache()  # the reference shares no cache with the text
     plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=samples)
     reference = plain[stream] if stream else plain
     stopped = result.finish_reason == "stop"

@@ -38,7 +38,16 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
     exact = options.get("exact", llm.exact)
     if exact != llm.exact:
         compiled = bool(getattr(llm.runner, "compiled", None))
-        twin = LLM(llm.model, llm.tokenizer, draft=llm.draft, exact=exact, compile=compiled)
+        kept = getattr(llm.runner, "prefixes", None) is not None
+        twin = LLM(
+            llm.model,
+            llm.tokenizer,
+            draft=llm.draft,
+            exact=exact,
+            compile=compiled,
+            cache_memory=llm.memory.limit,
+            prefix_cache=kept,
+        )
         return Ours(twin, method, options)
     return Ours(llm, method, options)
 

@@ -10,8 +10,7 @@ slots in whole blocks. Which numbers do it is a property of the model's shapes, 
 from __future__ import annotations
 
 import itertools
-import random
-import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,25 +18,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from leapdecode.core import Forward
 from leapdecode.model.cost import keep, kept, model_key
-from leapdecode.model.kv_store import EXACT_BUCKET, SlotCache
-from leapdecode.model.masks import RowPlan
+from leapdecode.model.exact_probe import MOST_ROWS, Probe
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 3  # of what is kept on disk
+FORMAT = 4  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
-MOST_ROWS = 128
 MOSTS = (64, 48, 32, 16)  # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
-CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
 COMPARED = 16  # rows compared at least, over several forwards where one is smaller
 MULTIPLES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)  # of a unit: numbers of rows that are compared
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 16, 32)  # numbers of rows that are put into classes
 FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
 STEPS = (1, 2)  # tokens of a padded forward: a mixture of experts sends few rows to some expert then
 BATCHES = (2, 5)
-TIMES = 7  # forwards of each kind that are timed; the fastest counts
 AUTO_COST = 1.15  # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
 
 
@@ -51,6 +47,8 @@ class RowClasses:
         cost: time of a forward of `unit` rows against one of a single row.
         classes: row counts whose forwards gave equal bits, by class.
         reason: what differed, where `unit` is 0.
+        any_prefix: whether forwards of up to a whole chunk of text, padded like all others, gave equal bits too: then
+            any cached tokens may stand in for those that a later text's own forwards would cache.
         whole: whether everything was compared. Where a unit is too dear for "auto" anyway, a few row counts are enough.
     """
 
@@ -59,6 +57,7 @@ class RowClasses:
     cost: float
     classes: tuple[tuple[int, ...], ...]
     reason: str = ""
+    any_prefix: bool = False
     whole: bool = True
 
     @property
@@ -70,76 +69,20 @@ class RowClasses:
         """The number of rows per sequence that a forward of `rows` is padded to."""
         return -(-rows // self.unit) * self.unit
 
+    def batches(self, requests: list[Forward], compiled: bool) -> Iterator[list[Forward]]:
+        """As many requests at a time as keep to the number of rows that was probed.
 
-class _Probe:
-    """Forwards of chains behind made-up cached tokens (bits do not ask where keys came from); V: vocabulary."""
-
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
-        self.most = MOST_ROWS
-        while 2 * self.most > runner.max_length and self.most > 1:
-            self.most //= 2
-        self.context = min(CONTEXT, runner.max_length - self.most)
-        self.tokens = random.Random(0).choices(range(runner.vocabulary), k=2 * self.most)
-        self.source = torch.Generator().manual_seed(0)
-        self.keys = self._random_keys()
-        self.chains: dict[tuple[int, ...], list[Tensor]] = {}
-
-    def _random_keys(self) -> dict[Any, Tensor]:
-        layout, made = self.runner.layout, {}
-        pairs = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
-        for heads, size in dict.fromkeys(pairs):
-            shape = (pairs.count((heads, size)), heads, self.context, size)
-            made[heads, size] = torch.randn(shape, generator=self.source).to(layout.dtype)
-        return made
-
-    def cache(self, batch: int) -> SlotCache:
-        cache = self.runner.cache(batch, self.context + self.most + EXACT_BUCKET)
-        for shape, stack in cache.stacks.items():
-            stack[:, :, :, : self.context] = self.keys[shape][:, None].to(stack.device)
-            stack[:, :, :, self.context :] = 0
-        return cache
-
-    def plan(self, row: int, first: int, count: int) -> RowPlan:
-        """A chain of `count` of the probe's tokens from number `first` on, behind those before it."""
-        tokens = self.tokens[first : first + count]
-        ancestors = [(2 << place) - 1 for place in range(count)]
-        base = self.context + first
-        return RowPlan(row, base, base, [], [*range(count)], tokens, ancestors, [*range(count)])
-
-    def chain(self, count: int, rows: int, batch: int = 1, more: int = 0, step: int = 0) -> list[Tensor]:
-        """What a chain of `count` tokens gives, evaluated in forwards of `rows` rows per sequence.
-
-        Returns its logits [count, V] and its keys and values [count, ...]. `more` further blocks of slots are
-        visible. Neighbours in the batch hold other tokens, and fewer of them. With a `step` only so many of the rows
-        are the chain's, as in plain decoding, and the rest is padded.
+        A compiled forward takes one sequence, and its bits are its own.
         """
-        asked = (count, rows, batch, more, step or rows)
-        if asked not in self.chains:
-            self.chains[asked] = self._evaluate(*asked)
-        return self.chains[asked]
-
-    def _evaluate(self, count: int, rows: int, batch: int, more: int, step: int) -> list[Tensor]:
-        cache, logits = self.cache(batch), []
-        for first in range(0, count, step):
-            size = min(step, count - first)
-            plans = [self.plan(0, first, size)]
-            plans += [self.plan(row, first + row, max(size - row, 1)) for row in range(1, batch)]
-            logits.append(self.runner.call(plans, cache, rows=rows, more=more)[0][0, :size])
-        span = slice(self.context, self.context + count)
-        states = [stack[:, 0, :, span].transpose(0, 2).clone() for stack in cache.stacks.values()]
-        self.runner.release(cache)
-        return [torch.cat(logits), *states]
-
-    def seconds(self, rows: int) -> float:
-        """The fastest of a few forwards of one token padded to `rows` rows."""
-        cache, taken = self.cache(1), []
-        for _ in range(TIMES):
-            began = time.perf_counter()
-            self.runner.call([self.plan(0, 0, 1)], cache, rows=rows)[0][0, 0].argmax().item()
-            taken.append(time.perf_counter() - began)
-        self.runner.release(cache)
-        return min(taken)
+        batch, rows = list[Forward](), 0
+        for request in requests:
+            wider = max(rows, self.padded(len(request.tree)))
+            if batch and (compiled or wider * (len(batch) + 1) > self.most):
+                yield batch
+                batch, wider = [], self.padded(len(request.tree))
+            batch.append(request)
+            rows = wider
+        yield batch
 
 
 def _same(found: list[Tensor], reference: list[Tensor]) -> bool:
@@ -148,7 +91,7 @@ def _same(found: list[Tensor], reference: list[Tensor]) -> bool:
     return all(torch.equal(one[:count], other[:count]) for one, other in zip(found, reference, strict=True))
 
 
-def _difference(probe: _Probe, unit: int, reference: list[Tensor]) -> str:
+def _difference(probe: Probe, unit: int, reference: list[Tensor]) -> str:
     """What, if anything, differs from `reference` in forwards of multiples of `unit` rows."""
     most = len(reference[0])
     for size in sorted({unit * number for number in MULTIPLES if unit * number < most} | {most}):
@@ -167,7 +110,7 @@ def _difference(probe: _Probe, unit: int, reference: list[Tensor]) -> str:
     return ""
 
 
-def _classes(probe: _Probe, counts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _classes(probe: Probe, counts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Row counts, put together where their forwards gave equal bits."""
     found = list[tuple[list[Tensor], list[int]]]()
     for size in counts:
@@ -191,12 +134,12 @@ def find_row_classes(runner: Runner, whole: bool = True) -> RowClasses:
     """
     before, runner.exact = runner.exact, RowClasses(1, MOST_ROWS, 1.0, ())
     try:
-        return _compare(_Probe(runner), whole)
+        return _compare(Probe(runner), whole)
     finally:
         runner.exact = before
 
 
-def _compare(probe: _Probe, whole: bool) -> RowClasses:
+def _compare(probe: Probe, whole: bool) -> RowClasses:
     classes = _classes(probe, SHOWN if whole else FIRST)
     if not whole:
         unit = next((unit for unit in FIRST if any(unit in sizes and FIRST[-1] in sizes for sizes in classes)), 0)
@@ -208,11 +151,12 @@ def _compare(probe: _Probe, whole: bool) -> RowClasses:
         unit, reason = _unit(probe, most)
         found.append(RowClasses(unit, most, _cost(probe, unit), classes, reason))
         if found[-1].cheap:
-            return found[-1]
-    return next((one for one in found if one.unit), found[0])
+            break
+    best = next((one for one in found if one.cheap), None) or next((one for one in found if one.unit), found[0])
+    return replace(best, any_prefix=best.unit > 0 and _any_prefix(probe, best))
 
 
-def _unit(probe: _Probe, most: int) -> tuple[int, str]:
+def _unit(probe: Probe, most: int) -> tuple[int, str]:
     """The smallest unit whose multiples up to `most` rows agree; 0 and what differed where there is none."""
     reference, reason = probe.chain(most, most), "its context is too short to tell"
     for unit in itertools.takewhile(lambda unit: 2 * unit <= most, UNITS):
@@ -222,7 +166,16 @@ def _unit(probe: _Probe, most: int) -> tuple[int, str]:
     return 0, reason
 
 
-def _cost(probe: _Probe, unit: int) -> float:
+def _any_prefix(probe: Probe, classes: RowClasses) -> bool:
+    """Whether a text's keys and values have the same bits however it is cut into chunks."""
+    probe.runner.exact = classes
+    count = probe.longest
+    reference = probe.text(count, classes.most)
+    sizes = (count, count - classes.unit, classes.most + classes.unit, classes.unit)
+    return all(_same(probe.text(min(count, 2 * size), size), reference) for size in sizes if size > 0)
+
+
+def _cost(probe: Probe, unit: int) -> float:
     """Time of a forward of `unit` rows against one of a single row."""
     return probe.seconds(unit) / probe.seconds(1) if unit > 1 else float(unit)
 
@@ -245,6 +198,7 @@ def _read(entry: Any) -> RowClasses | None:
     try:
         classes = tuple(tuple(int(size) for size in sizes) for sizes in entry["classes"])
         unit, most, cost = int(entry["unit"]), int(entry["most"]), float(entry["cost"])
-        return RowClasses(unit, most, cost, classes, str(entry["reason"]), bool(entry["whole"]))
+        told = (str(entry["reason"]), bool(entry["any_prefix"]), bool(entry["whole"]))
+        return RowClasses(unit, most, cost, classes, *told)
     except (TypeError, KeyError, ValueError):
         return None

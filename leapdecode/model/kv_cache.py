@@ -5,20 +5,19 @@ Shapes: B sequences in the forward, R rows of the longest of them, N nodes evalu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
-from leapdecode.model.kv_store import SlotCache
+from leapdecode.model.kv_store import CHUNK, SlotCache
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.sequence_cache import SequenceCache, common_prefix
+from leapdecode.model.prefix_cache import PrefixCache
+from leapdecode.model.sequence_cache import Room, SequenceCache, common_prefix, deepest_of
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-CHUNK = 512  # rows of a prefill forward: its mask is [CHUNK, slots], never [n, n]
 LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
 
 
@@ -30,6 +29,7 @@ class KVCache:
         self.store = runner.cache(rows, slots)
         self.sequences: dict[int, SequenceCache] = {}
         self.soiled = False  # values that are not finite were written, and may still stand somewhere
+        self.most_slots = 0  # what the texts can need in the end: growth by doubling stops there
 
     def close(self) -> None:
         if not self.soiled:
@@ -47,17 +47,64 @@ class KVCache:
         with torch.inference_mode():
             self.store.clean(cache.row, len(cache.tokens))
 
-    def allocate(self, sequence: Sequence) -> None:
-        """Give `sequence` an empty cache; the cache gets more rows where all are taken."""
+    @property
+    def room(self) -> Room:
+        return Room(self.capacity, self.store.slots)
+
+    def expect(self, room: Room) -> None:
+        """Make place for so many sequences; slots are added as texts grow, by doubling, up to those of `room`."""
+        self.most_slots = self.runner.bucketed(room.slots)
+        if room.rows > self.capacity:
+            self.capacity = room.rows
+            self._replace(self.store.slots)
+
+    def allocate(self, sequence: Sequence) -> int:
+        """Give `sequence` a cache, with more rows where all are taken.
+
+        Returns how many tokens it starts with, of an earlier text that began alike.
+        """
         taken = {cache.row for cache in self.sequences.values()}
         if len(taken) == self.capacity:
-            self.capacity *= 2
-            self._replace(self.store.slots)
-        self.sequences[sequence.id] = SequenceCache(min(set(range(self.capacity)) - taken))
+            self.expect(Room(2 * self.capacity, self.most_slots))
+        cache = SequenceCache(min(set(range(self.capacity)) - taken))
+        self.sequences[sequence.id] = cache
+        if self.runner.prefixes is not None:
+            self._reuse(self.runner.prefixes, sequence, cache)
+        return len(cache.tokens)
+
+    @torch.inference_mode()
+    def _reuse(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
+        """Start with the cached tokens of an earlier text; the last token is evaluated in any case."""
+        text = sequence.tokens[:-1]
+        prefix, length = prefixes.find(text, self._block)
+        if prefix is not None and length:
+            self._reserve(length)
+            self.store.fill_row(cache.row, prefix.states, length)
+            cache.tokens, cache.agreed = text[:length], length
+
+    @property
+    def _block(self) -> int:
+        """Cached tokens pass from text to text in blocks of so many."""
+        exact = self.runner.exact
+        return 1 if exact is None or exact.any_prefix else CHUNK
+
+    def _keep(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
+        """Keep what later texts may start with.
+
+        Under exact decoding that is what their own prompts' forwards would cache: everything where forwards of text
+        are of the same class as those of trees, else the prompt's whole chunks.
+        """
+        length = common_prefix(cache.tokens, sequence.tokens, 0)
+        if self._block > 1:
+            length = min(length, sequence.prompt_length - 1) // self._block * self._block
+        prefixes.keep(cache.tokens[:length], self.store, cache.row)
 
     def free(self, sequence: Sequence) -> None:
         """Drop the cache; the last row moves into the gap so that the rows in use stay adjoining."""
-        gap = self.sequences.pop(sequence.id).row
+        dropped = self.sequences.pop(sequence.id)
+        if self.runner.prefixes is not None and not self.soiled and sequence.finish_reason != "error":
+            self._keep(self.runner.prefixes, sequence, dropped)
+        gap = dropped.row
         last = max(self.sequences.values(), key=lambda cache: cache.row, default=None)
         if last is not None and last.row > gap:
             self._copy(last, gap)
@@ -78,7 +125,8 @@ class KVCache:
 
     def _reserve(self, slots: int) -> None:
         if slots > self.store.slots:
-            self._replace(self.runner.bucketed(max(slots, 2 * self.store.slots)))
+            doubled = 2 * self.store.slots
+            self._replace(self.runner.bucketed(max(slots, min(doubled, self.most_slots or doubled))))
 
     @torch.inference_mode()
     def _replace(self, slots: int) -> None:
@@ -88,29 +136,17 @@ class KVCache:
         self.store = larger
 
     def _plan(self, request: Forward) -> RowPlan:
-        cache, tree, text = self.sequences[request.sequence.id], request.tree, request.sequence.tokens
-        if cache.tree is not tree:
-            cache.tree, cache.evaluated = tree, 0
-        start, base = len(cache.tokens), max(len(cache.tokens), len(text) - 1)
-        deepest = self._deepest(request.sequence, base)
-        if deepest < 0:  # a draft whose context is full evaluates nothing more
-            cache.tree = None
-            return RowPlan(cache.row, start, start, [], [], tree.tokens, tree.ancestors, tree.depths)
-        nodes = [n for n in range(cache.evaluated, len(tree)) if tree.depths[n] <= deepest and n not in tree.skipped]
-        return RowPlan(cache.row, start, base, text[start:base], nodes, tree.tokens, tree.ancestors, tree.depths)
-
-    def _deepest(self, sequence: Sequence, base: int) -> int:
-        """The depth of the last nodes that are of use behind `base` tokens: by the token limit, and in this context."""
-        return min(sequence.limit - 2, self.runner.max_length - 1) - base
+        return self.sequences[request.sequence.id].plan(request, self.runner.max_length)
 
     def _prefill(self, request: Forward, plan: RowPlan, keep: int) -> tuple[int, float]:
         """Evaluate missing text in chunks until at most `keep` rows of it are left; forwards made and their time."""
         cache, forwards, seconds = self.sequences[request.sequence.id], 0, 0.0
         while len(plan.missing) > keep:
             piece = plan.missing[:CHUNK]
-            end = plan.start + len(piece)
-            self._reserve(end)
-            seconds += self.runner.call([RowPlan(plan.row, plan.start, end, piece, [], [], [], [])], self.store)[1]
+            end, rows = plan.start + len(piece), self.runner.padded(len(piece))
+            self._reserve(plan.start + rows)
+            chunk = RowPlan(plan.row, plan.start, end, piece, [], [], [], [])
+            seconds += self.runner.call([chunk], self.store, rows)[1]
             cache.tokens += piece
             plan.start, plan.missing = end, plan.missing[len(piece) :]
             forwards += 1
@@ -136,30 +172,12 @@ class KVCache:
         A batch is in the order of cache rows, whatever the requests' order: rows in use adjoin, so the model sees
         views of the cache instead of copies.
         """
-        answers = dict[int, ForwardResult]()
-        for batch in self._batches(sorted(requests, key=self._row)):
+        answers, exact, compiled = dict[int, ForwardResult](), self.runner.exact, self.runner.compiled is not None
+        in_order = sorted(requests, key=self._row)
+        for batch in exact.batches(in_order, compiled) if exact else [in_order]:
             for request, found in zip(batch, self._forward(batch), strict=True):
                 answers[request.sequence.id] = found
         return [answers[request.sequence.id] for request in requests]
-
-    def _batches(self, requests: list[Forward]) -> Iterator[list[Forward]]:
-        """All requests at once, or under exact decoding as many as keep to the number of rows that was probed.
-
-        A compiled forward takes one sequence, and its bits are its own.
-        """
-        exact = self.runner.exact
-        if exact is None:
-            yield requests
-            return
-        batch, rows = list[Forward](), 0
-        for request in requests:
-            wider = max(rows, exact.padded(len(request.tree)))
-            if batch and (self.runner.compiled or wider * (len(batch) + 1) > exact.most):
-                yield batch
-                batch, wider = [], exact.padded(len(request.tree))
-            batch.append(request)
-            rows = wider
-        yield batch
 
     def _kept(self, plan: RowPlan, alone: bool) -> int:
         """How many rows of missing text may stay for the common forward.
@@ -191,13 +209,8 @@ class KVCache:
             forwards, prefill_seconds = extra[number]
             text = request.sequence.tokens
             context = text if plan.base == len(text) - 1 else [*cache.tokens, request.tree.tokens[0]]
-            share = seconds / len(plans)
-            answers.append(
-                ForwardResult(
-                    logits_NV, plan.nodes, context, before[number], plan.count, forwards, share,
-                    prefill_seconds,
-                )
-            )  # fmt: skip
+            times = (forwards, seconds / len(plans), prefill_seconds)
+            answers.append(ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times))
         return answers
 
     def _row(self, request: Forward) -> int:
@@ -229,9 +242,7 @@ class KVCache:
         cache = self.sequences[sequence.id]
         tree, path = accepted.guessed or (None, [])
         if tree is not None and cache.tree is tree:
-            deepest = self._deepest(sequence, len(cache.tokens))
+            deepest = deepest_of(sequence, len(cache.tokens), self.runner.max_length)
             known = [node for node in path if node < cache.evaluated and tree.depths[node] <= deepest]
             self.commit([Commit(accepted.model, sequence, known)])
-        cache.agreed = common_prefix(cache.tokens, sequence.tokens[:-1], cache.agreed)
-        del cache.tokens[cache.agreed :]
-        cache.tree, cache.evaluated = None, 0
+        cache.cut(sequence.tokens[:-1])

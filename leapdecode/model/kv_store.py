@@ -13,6 +13,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from leapdecode.model.masks import RootMask
 
 BUCKET = 64  # the model sees a multiple of this many slots, so that shapes recur
+CHUNK = 512  # rows of a prefill forward: its mask is [CHUNK, slots], never [n, n]
 EXACT_BUCKET = 512  # under exact decoding: attention sums over keys in whole blocks
 
 
@@ -104,7 +105,7 @@ class SlotCache(Cache):
     """
 
     def __init__(self, layout: Layout, rows: int, slots: int) -> None:
-        self.rows, self.slots = rows, slots
+        self.layout, self.rows, self.slots = layout, rows, slots
         room = slots + 1  # one is never seen: what is seen is never contiguous, so one graph serves all sizes
         wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
         self.stacks = {
@@ -170,6 +171,15 @@ class SlotCache(Cache):
         """Copy the first `length` slots of row `source` to row `target`."""
         for stack in self.stacks.values():
             stack[:, target, :, :length] = stack[:, source, :, :length]
+
+    def fill_row(self, row: int, states: dict[tuple[int, int], Tensor], length: int) -> None:
+        """Write `length` tokens' keys and values, as `row_states` gives them, to the first slots of a row."""
+        for shape, stack in self.stacks.items():
+            stack[:, row, :, :length] = states[shape][:, :, :length]
+
+    def row_states(self, row: int, length: int) -> dict[tuple[int, int], Tensor]:
+        """Copies of the first `length` slots of a row: by (heads, size) [2 * layers, heads, `length`, size]."""
+        return {shape: stack[:, row, :, :length].clone() for shape, stack in self.stacks.items()}
 
     def copy_from(self, other: "SlotCache", length: int) -> None:
         """Take over the first `length` slots of all rows of a smaller cache of the same layout."""

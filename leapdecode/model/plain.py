@@ -14,6 +14,7 @@ from transformers import DynamicCache
 
 from leapdecode.core import Commit, Forward, ForwardResult, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
+from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import context_length, first_line, text_config
 
 TEXT = 24  # tokens of the probe's text
@@ -55,6 +56,10 @@ class PlainRunner:
         except Exception as error:  # a model's own code may raise anything
             raise UnsupportedModel(f"plain decoding fails ({first_line(error)})") from error
 
+    def cache_bytes(self, room: Room) -> int:
+        """Nothing is known of what the model carries along."""
+        return 0
+
     def open(self, rows: int, slots: int) -> "PlainLines":
         return PlainLines(self)
 
@@ -74,7 +79,10 @@ class PlainLines:
     def __init__(self, runner: PlainRunner) -> None:
         self.runner = runner
         self.states: dict[int, dict[str, Any]] = {}
-        self.soiled = False
+        self.soiled, self.room = False, Room(0, 0)  # it takes what its texts take
+
+    def expect(self, room: Room) -> None:
+        """Nothing is laid out beforehand."""
 
     def lacks(self, sequence: Sequence) -> bool:
         """Missing text is part of the next forward."""
@@ -87,8 +95,9 @@ class PlainLines:
     def close(self) -> None:
         self.states.clear()
 
-    def allocate(self, sequence: Sequence) -> None:
+    def allocate(self, sequence: Sequence) -> int:
         self.states[sequence.id] = {}
+        return 0
 
     def free(self, sequence: Sequence) -> None:
         del self.states[sequence.id]

@@ -19,6 +19,8 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.prefix_cache import PrefixCache
+from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import context_length, first_line, masks_of, refuse_by_flag, text_config
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Runner:
         self.compiled: CompiledForward | None = None
         self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
+        self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
         self.lock = threading.RLock()  # a collected stream gives its cache back, perhaps while this is held
 
     def bucketed(self, slots: int) -> int:
@@ -68,6 +71,21 @@ class Runner:
     def padded(self, rows: int) -> int:
         """`rows` per sequence, rounded up to what exact decoding asks for."""
         return self.exact.padded(rows) if self.exact else rows
+
+    def cache_bytes(self, room: Room) -> int:
+        """What a cache of that size takes."""
+        return self.layout.bytes_per_token * room.rows * (self.bucketed(room.slots) + 1)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the spare cache takes."""
+        return sum(self.cache_bytes(Room(cache.rows, cache.slots)) for cache in self.spare)
+
+    def shrink(self, size: int) -> None:
+        """Give up the spare cache where it takes more than `size` bytes."""
+        with self.lock:
+            if self.kept_bytes > size:
+                self.spare = []
 
     def open(self, rows: int, slots: int) -> KVCache:
         """A cache for up to `rows` sequences; `slots` is how many each is expected to need."""

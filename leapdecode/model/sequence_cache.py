@@ -2,7 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from leapdecode.core import TokenTree
+from leapdecode.core import Forward, Sequence, TokenTree
+from leapdecode.model.masks import RowPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The size of a cache: of how many sequences, and of how many slots each."""
+
+    rows: int
+    slots: int
 
 
 @dataclass(slots=True)
@@ -14,6 +23,32 @@ class SequenceCache:
     tree: TokenTree | None = None
     evaluated: int = 0
     agreed: int = 0
+
+    def plan(self, request: Forward, max_length: int) -> RowPlan:
+        """What is missing of the text, then the nodes of the tree that are new and of use."""
+        tree, text = request.tree, request.sequence.tokens
+        if self.tree is not tree:
+            self.tree, self.evaluated = tree, 0
+        start, base = len(self.tokens), max(len(self.tokens), len(text) - 1)
+        deepest = deepest_of(request.sequence, base, max_length)
+        if deepest < 0:  # a draft whose context is full evaluates nothing more
+            self.tree = None
+            return RowPlan(self.row, start, start, [], [], tree.tokens, tree.ancestors, tree.depths)
+        new = range(self.evaluated, len(tree))
+        nodes = [n for n in new if tree.depths[n] <= deepest and n not in tree.skipped]
+        missing = text[start:base]
+        return RowPlan(self.row, start, base, missing, nodes, tree.tokens, tree.ancestors, tree.depths)
+
+    def cut(self, text: list[int]) -> None:
+        """Keep what is cached of `text`, and no tree."""
+        self.agreed = common_prefix(self.tokens, text, min(self.agreed, len(text)))
+        del self.tokens[self.agreed :]
+        self.tree, self.evaluated = None, 0
+
+
+def deepest_of(sequence: Sequence, base: int, max_length: int) -> int:
+    """The depth of the last nodes of use behind `base` tokens: by the token limit, and in a context of `max_length`."""
+    return min(sequence.limit - 2, max_length - 1) - base
 
 
 def common_prefix(first: list[int], second: list[int], known: int) -> int:

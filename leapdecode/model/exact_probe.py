@@ -1,0 +1,105 @@
+"""Forwards of the probe for exact decoding: chains, batches and texts behind made-up cached tokens."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET, SlotCache
+from leapdecode.model.masks import RowPlan
+
+if TYPE_CHECKING:
+    from leapdecode.model.runner import Runner
+
+MOST_ROWS = 128
+CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
+TIMES = 7  # forwards of each kind that are timed; the fastest counts
+
+
+class Probe:
+    """Forwards of chains behind made-up cached tokens (bits do not ask where keys came from); V: vocabulary."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.most = MOST_ROWS
+        while 2 * self.most > runner.max_length and self.most > 1:
+            self.most //= 2
+        self.context = min(CONTEXT, runner.max_length - self.most)
+        self.longest = min(CHUNK, runner.max_length)  # tokens of a text evaluated at once
+        self.tokens = random.Random(0).choices(range(runner.vocabulary), k=max(2 * self.most, self.longest))
+        self.source = torch.Generator().manual_seed(0)
+        self.keys = self._random_keys()
+        self.chains: dict[tuple[int, ...], list[Tensor]] = {}
+
+    def _random_keys(self) -> dict[Any, Tensor]:
+        layout, made = self.runner.layout, {}
+        pairs = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
+        for heads, size in dict.fromkeys(pairs):
+            shape = (pairs.count((heads, size)), heads, self.context, size)
+            made[heads, size] = torch.randn(shape, generator=self.source).to(layout.dtype)
+        return made
+
+    def cache(self, batch: int) -> SlotCache:
+        cache = self.runner.cache(batch, self.context + self.longest + EXACT_BUCKET)
+        for shape, stack in cache.stacks.items():
+            stack[:, :, :, : self.context] = self.keys[shape][:, None].to(stack.device)
+            stack[:, :, :, self.context :] = 0
+        return cache
+
+    def plan(self, row: int, first: int, count: int) -> RowPlan:
+        """A chain of `count` of the probe's tokens from number `first` on, behind those before it."""
+        tokens = self.tokens[first : first + count]
+        ancestors = [(2 << place) - 1 for place in range(count)]
+        base = self.context + first
+        return RowPlan(row, base, base, [], [*range(count)], tokens, ancestors, [*range(count)])
+
+    def chain(self, count: int, rows: int, batch: int = 1, more: int = 0, step: int = 0) -> list[Tensor]:
+        """What a chain of `count` tokens gives, evaluated in forwards of `rows` rows per sequence.
+
+        Returns its logits [count, V] and its keys and values [count, ...]. `more` further blocks of slots are
+        visible. Neighbours in the batch hold other tokens, and fewer of them. With a `step` only so many of the rows
+        are the chain's, as in plain decoding, and the rest is padded.
+        """
+        asked = (count, rows, batch, more, step or rows)
+        if asked not in self.chains:
+            self.chains[asked] = self._evaluate(*asked)
+        return self.chains[asked]
+
+    def _evaluate(self, count: int, rows: int, batch: int, more: int, step: int) -> list[Tensor]:
+        cache, logits = self.cache(batch), []
+        for first in range(0, count, step):
+            size = min(step, count - first)
+            plans = [self.plan(0, first, size)]
+            plans += [self.plan(row, first + row, max(size - row, 1)) for row in range(1, batch)]
+            logits.append(self.runner.call(plans, cache, rows=rows, more=more)[0][0, :size])
+        return [torch.cat(logits), *self._states(cache, self.context, count)]
+
+    def text(self, count: int, rows: int) -> list[Tensor]:
+        """The keys and values [count, ...] of a text of `count` tokens, evaluated in chunks of `rows` tokens."""
+        cache, base = self.cache(1), min(self.context, self.runner.max_length - count)
+        for first in range(0, count, rows):
+            start, piece = base + first, self.tokens[first : min(first + rows, count)]
+            plan = RowPlan(0, start, start + len(piece), piece, [], [], [], [])
+            self.runner.call([plan], cache, rows=self.runner.padded(len(piece)))
+        return self._states(cache, base, count)
+
+    def _states(self, cache: SlotCache, base: int, count: int) -> list[Tensor]:
+        """The keys and values of `count` tokens behind `base` others; the cache is given back."""
+        span = slice(base, base + count)
+        states = [stack[:, 0, :, span].transpose(0, 2).clone() for stack in cache.stacks.values()]
+        self.runner.release(cache)
+        return states
+
+    def seconds(self, rows: int) -> float:
+        """The fastest of a few forwards of one token padded to `rows` rows."""
+        cache, taken = self.cache(1), []
+        for _ in range(TIMES):
+            began = time.perf_counter()
+            self.runner.call([self.plan(0, 0, 1)], cache, rows=rows)[0][0, 0].argmax().item()
+            taken.append(time.perf_counter() - began)
+        self.runner.release(cache)
+        return min(taken)

@@ -1,0 +1,128 @@
+"""How much memory is free, and who among caches may have it."""
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+
+from leapdecode.errors import OptionError
+
+SHARE = 0.4  # of the free memory, for caches; one that grows is copied, and takes its place twice for a moment
+SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+MEMINFO = Path("/proc/meminfo")
+LIMITS = (  # of a container: the limit, and what is used
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+        Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ),
+)
+
+
+class Keeper(Protocol):
+    """Holds caches that nobody uses at present, and gives them up where memory is short."""
+
+    @property
+    def kept_bytes(self) -> int: ...
+    def shrink(self, size: int) -> None: ...
+
+
+class CacheMemory:
+    """The bytes that the caches of an `LLM` may take in all, of every engine that decodes on it.
+
+    Args:
+        limit: in bytes; None where nothing is known of the machine, and nothing is limited.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.held: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self.keepers: list[Keeper] = []
+
+    @property
+    def kept(self) -> int:
+        """Bytes that are kept for texts to come."""
+        return sum(keeper.kept_bytes for keeper in self.keepers)
+
+    def take(self, owner: object, size: int) -> bool:
+        """Let `owner` hold `size` bytes in place of what it held; what is kept makes room.
+
+        Returns whether that is within the limit; if not, `owner` holds what it held before.
+        """
+        others = sum(self.held.values()) - self.held.get(owner, 0)
+        if self.limit is not None:
+            room = self.limit - others - size
+            if room < 0:
+                return False
+            self._shrink(room)
+        self.held[owner] = size
+        return True
+
+    def room(self) -> int | None:
+        """Bytes that nobody holds, kept ones among them; None without a limit."""
+        return None if self.limit is None else self.limit - sum(self.held.values())
+
+    def forget(self) -> None:
+        """Give up all that is kept."""
+        for keeper in self.keepers:
+            keeper.shrink(0)
+
+    def _shrink(self, room: int) -> None:
+        for keeper in self.keepers:
+            excess = self.kept - room
+            if excess > 0:
+                keeper.shrink(max(keeper.kept_bytes - excess, 0))
+
+
+def default_limit(device: torch.device) -> int | None:
+    """`SHARE` of the memory that is free on a device now; None where that cannot be told."""
+    free = free_bytes(device)
+    return None if free is None else int(SHARE * free)
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Bytes that are free on a device: a GPU's, else the system's or the container's; None where unknown."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(free + reserved)
+    found = [_available(), *(_within(limit, used) for limit, used in LIMITS)]
+    known = [size for size in found if size is not None]
+    return min(known, default=None)
+
+
+def _available() -> int | None:
+    """What Linux says is available."""
+    if not MEMINFO.exists():
+        return None
+    sizes = re.search(r"^MemAvailable:\s+(\d+) kB", MEMINFO.read_text(), re.MULTILINE)
+    return int(sizes[1]) * 1024 if sizes else None
+
+
+def _within(limit: Path, used: Path) -> int | None:
+    """What a container's limit leaves."""
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        return max(int(limit.read_text()) - int(used.read_text()), 0)
+    return None
+
+
+def parse_size(value: int | str) -> int:
+    """Bytes: a whole number, or text like "512MB" or "2GiB"; raises `OptionError`."""
+    if isinstance(value, str):
+        parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
+        if parts and parts[2].lower() in SIZES:
+            value = int(float(parts[1]) * SIZES[parts[2].lower()])
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"cache_memory={value!r} must be a number of bytes, or a size like 512MB or 2GiB")
+    return value
+
+
+def readable(size: float) -> str:
+    """A number of bytes in the unit that suits it."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:.0f} bytes"

@@ -1,0 +1,177 @@
+"""What an earlier text left in the cache serves later texts that begin alike, and changes none of them."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import CONFIGS, new_model
+
+from leapdecode import LLM, AsyncLLM, SamplingParams
+from leapdecode.measure.audit import audit
+from leapdecode.model import kv_cache
+from leapdecode.model.kv_store import Layout, SlotCache
+from leapdecode.model.memory import CacheMemory
+from leapdecode.model.prefix_cache import PrefixCache
+
+FIRST = [(7 * number) % 50 + 3 for number in range(100)]
+SAMPLING = SamplingParams(max_tokens=20, ignore_eos=True)
+SAMPLED = replace(SAMPLING, temperature=0.8, seed=3)
+METHODS = ("autoregressive", "lookahead", "draft_model", "ouroboros")
+
+
+def tiny(name, dtype=torch.float64, **arguments):
+    return LLM(new_model(CONFIGS[name](), dtype), **arguments)
+
+
+def with_draft(name, dtype=torch.float64, **arguments):
+    torch.manual_seed(1)
+    draft = new_model(CONFIGS[name](), dtype)
+    for parameter in draft.parameters():
+        parameter.data += 0.2 * parameter.data.std() * torch.randn_like(parameter.data)
+    return tiny(name, dtype, draft=draft, **arguments)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
+def test_a_chats_next_turn_evaluates_only_what_is_new(name, method):
+    llm = with_draft(name)
+    first = llm.generate(FIRST, method=method, sampling=SAMPLED)
+    assert first.stats.reused_tokens == 0
+    turn = [*FIRST, *first.token_ids, 5, 6, 7]
+    second = llm.generate(turn, method=method, sampling=SAMPLED)
+    assert second.stats.reused_tokens == len(FIRST) + len(first.token_ids) - 1
+    llm.reset_prefix_cache()
+    fresh = llm.generate(turn, method=method, sampling=SAMPLED)
+    assert fresh.stats.reused_tokens == 0
+    assert second.token_ids == fresh.token_ids
+    assert fresh.stats.target_rows - second.stats.target_rows == second.stats.reused_tokens
+
+
+def states_behind(llm, prompt, method):
+    """A text, and the bits of all keys and values of its prompt and of all its tokens but the last."""
+    llm.runner.spare.clear()
+    result = llm.generate(prompt, method=method, sampling=SAMPLED)
+    (cache,) = llm.runner.spare
+    end = len(prompt) + len(result.token_ids) - 1
+    return result, [stack[:, 0, :, :end].clone() for stack in cache.stacks.values()]
+
+
+@pytest.mark.parametrize("any_prefix", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_exact_decoding_stays_exact_bit_for_bit(dtype, method, any_prefix, monkeypatch):
+    """Reused or not, the keys and values are the same bits; without `any_prefix` whole chunks of prompts pass on."""
+    monkeypatch.setattr(kv_cache, "CHUNK", 32)
+    llm = with_draft("llama", dtype, exact=True)
+    if any_prefix and not llm.runner.exact.any_prefix:
+        pytest.skip("forwards of text have other bits than those of trees here")
+    llm.runner.exact = replace(llm.runner.exact, any_prefix=any_prefix)
+    first = llm.generate(FIRST, method=method, sampling=SAMPLED)
+    turn = [*FIRST, *first.token_ids, 5, 6, 7]
+    second, states = states_behind(llm, turn, method)
+    assert second.stats.reused_tokens == (len(FIRST) + len(first.token_ids) - 1 if any_prefix else 96)
+    llm.reset_prefix_cache()
+    fresh, expected = states_behind(llm, turn, "autoregressive")
+    assert second.exact
+    assert second.token_ids == fresh.token_ids
+    assert all(torch.equal(one, other) for one, other in zip(states, expected, strict=True))
+
+
+def test_one_beginning_serves_many_in_a_batch():
+    llm = tiny("llama")
+    turns = [[*FIRST[:80], number, number + 1] for number in range(6)]
+    llm.reset_prefix_cache()
+    expected = [llm.generate(turn, sampling=SAMPLING).token_ids for turn in turns]
+    llm.reset_prefix_cache()
+    llm.generate(FIRST[:80], sampling=SAMPLING)
+    found = llm.generate(turns, sampling=SAMPLING, batch_size=3)
+    assert [one.token_ids for one in found] == expected
+    assert all(one.stats.reused_tokens >= 79 for one in found)
+
+
+def test_a_spoilt_prefix_shows_in_the_audit():
+    """The audit's reference shares nothing with the text: what a wrong prefix changed is unexplained."""
+    llm = tiny("llama")
+    llm.generate(FIRST, sampling=SAMPLING)
+    with torch.inference_mode():
+        for prefix in llm.runner.prefixes.prefixes:
+            for stack in prefix.states.values():
+                stack.copy_(stack.flip(2))
+    spoilt = llm.generate([*FIRST, 5], sampling=SAMPLING)
+    assert spoilt.stats.reused_tokens == len(FIRST)
+    assert audit(llm, spoilt, SAMPLING).unexplained == 1
+
+
+def test_nothing_is_kept_of_texts_that_failed():
+    llm = tiny("llama")
+
+    def fail(*_):
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        llm.generate(FIRST, sampling=replace(SAMPLING, logits_processors=(fail,)))
+    assert llm.runner.prefixes.prefixes == []
+
+
+def test_it_can_be_left_out():
+    llm = tiny("llama", prefix_cache=False)
+    results = [llm.generate(FIRST, sampling=SAMPLING) for _ in range(2)]
+    assert [one.stats.reused_tokens for one in results] == [0, 0]
+    llm.reset_prefix_cache()
+
+
+def test_tasks_of_an_event_loop_share_it():
+    async def turns():
+        async with AsyncLLM(tiny("llama")) as llm:
+            first = await llm.generate(FIRST, sampling=SAMPLING)
+            return await llm.generate([*FIRST, *first.token_ids, 9], sampling=SAMPLING)
+
+    assert asyncio.run(turns()).stats.reused_tokens > len(FIRST)
+
+
+def store_of(tokens):
+    """A cache whose keys and values are the tokens themselves."""
+    shape = ((1, 4),)
+    store = SlotCache(Layout(shape, shape, torch.float32, torch.device("cpu")), 1, 512)
+    for stack in store.stacks.values():
+        stack[:, 0, :, : len(tokens)] = torch.tensor(tokens, dtype=torch.float32)[:, None]
+    return store
+
+
+@pytest.mark.parametrize("shared", [64, 65, 100, 127, 128])
+def test_the_longest_common_beginning_is_found(shared):
+    cache = PrefixCache(CacheMemory(None))
+    text = list(range(128))
+    other = [*text[:shared], *range(1000, 1128 - shared)]
+    for tokens in ([9] * 128, other[:shared] + [7] * 10, [*text[:64], *[8] * 64]):
+        cache.keep(tokens, store_of(tokens), 0)
+    found, length = cache.find(text)
+    assert length == shared
+    assert all(torch.equal(stack[0, 0, :length, 0], torch.arange(length).float()) for stack in found.states.values())
+    assert cache.find(text, block=32)[1] == shared // 32 * 32
+    assert cache.find(text[:63]) == (None, 0)
+
+
+def test_what_was_longest_unused_goes_first():
+    tokens = [[number] * 100 for number in range(5)]
+    size = store_of(tokens[0]).layout.bytes_per_token * 100
+    memory = CacheMemory(6 * size)  # of which half is for prefixes
+    cache = PrefixCache(memory)
+    for one in tokens[:3]:
+        cache.keep(one, store_of(one), 0)
+    cache.find(tokens[0])
+    cache.keep(tokens[3], store_of(tokens[3]), 0)
+    assert [one.tokens[0] for one in cache.prefixes] == [2, 0, 3]
+    assert cache.kept_bytes == 3 * size
+    assert memory.take(cache, 5 * size)
+    assert [one.tokens[0] for one in cache.prefixes] == [3]
+    assert cache.kept_bytes == size
+
+
+def test_a_longer_text_takes_the_place_of_its_beginning():
+    cache = PrefixCache(CacheMemory(None))
+    text = list(range(200))
+    for length in (100, 200, 150):
+        cache.keep(text[:length], store_of(text[:length]), 0)
+    assert [len(one.tokens) for one in cache.prefixes] == [200]
