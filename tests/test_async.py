@@ -92,7 +92,7 @@ def test_everyone_gets_its_own_error():
                 ([1], {"method": "lokahead"}, UnknownName, "did you mean"),
                 ([[1], [2]], {}, OptionError, "one prompt a call"),
                 ([1] * 999, {}, PromptError, "context holds 256"),
-                ([1], {"row_budget": 0}, OptionError, "row_budget"),
+                ([1], {"budget": 0}, OptionError, "budget"),
                 ([1], {"sampling": 5}, OptionError, "SamplingParams"),
             ]
             for prompt, given, error, message in wrong:

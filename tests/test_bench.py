@@ -111,7 +111,7 @@ def test_what_learns_is_warmed_up_and_not_measured_at_it(llm):
     assert (cold_steps, steps, len(cold), len(warm)) == (2, 4, 2, 2)
     assert warm[0].counts["draft_forwards"] < cold[0].counts["draft_forwards"]  # its phrases were there already
     assert [one.learns for one in contenders] == [False, True]
-    assert Ours(llm, "prompt_lookup", {"row_budget": "auto"}).learns
+    assert Ours(llm, "prompt_lookup", {"budget": "auto"}).learns
 
 
 def test_a_warm_up_takes_training_prompts_or_the_next_of_a_file(llm, tmp_path):
@@ -325,7 +325,7 @@ def test_the_command_gives_one_document_and_its_files(tmp_path):
     folder = tmp_path / "out"
     done = subprocess.run(
         command(
-            "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:row_budget=8", "--json", "--output", folder
+            "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:budget=8", "--json", "--output", folder
         ),
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
@@ -336,7 +336,7 @@ def test_the_command_gives_one_document_and_its_files(tmp_path):
     assert [row["method"] for row in report["rows"][:3]] == [
         "autoregressive",
         "jacobi",
-        "lookahead:window=3:row_budget=8",
+        "lookahead:window=3:budget=8",
     ]
     assert {"records.jsonl", "results.json", "report.md", "report.html"} <= {path.name for path in folder.iterdir()}
     assert all(math.isfinite(row["speedup"]) for row in report["rows"])
@@ -374,7 +374,7 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_name_what_exists(llm, name):
     preset = find_preset(name)
-    assert len(parse_methods(preset.methods, preset.row_budget)) > 1
+    assert len(parse_methods(preset.methods, preset.budget)) > 1
     assert build(preset.tasks, llm, 1, 0, SHORT)
 
 
@@ -384,7 +384,7 @@ def test_presets_name_what_exists(llm, name):
         (("--methods", "lookahed"), "lookahead"),
         (("--methods", ""), "--methods is empty"),
         (("--methods", "lookahead:window=0"), "window"),
-        (("--methods", "lookahead:row_budget=none"), "row-budget"),
+        (("--methods", "lookahead:budget=none"), "row-budget"),
         (("--tasks", "maths"), "math"),
         (("--preset", "scalin"), "scaling"),
         (("--peers", "vllm"), "hf"),

@@ -1,4 +1,4 @@
-"""Row budgets: what is cut, what is learnt, and that the text never changes."""
+"""Token budgets: what is cut, what is learnt, and that the text never changes."""
 
 import time
 
@@ -11,7 +11,7 @@ from tiny import CONFIGS, new_model
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.budget import TokenBudget
 from leapdecode.methods.rates import HitRates, coarse_to_fine, kinds_of
 from leapdecode.methods.trial import FIRST_REST, HOPE, TRIAL, WindowTrial
 from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
@@ -47,7 +47,7 @@ def taught(budget, times=30):
 def test_free_rows_are_all_used_and_dear_ones_not():
     for cost, left in ((flat, 0), (steep, 6)):
         tree = two_chains()
-        RowBudget(cost=cost).cut(tree, 10)
+        TokenBudget(cost=cost).cut(tree, 10)
         assert len(tree.skipped) == left
 
 
@@ -57,7 +57,7 @@ def linear(rows, context):
 
 @pytest.mark.parametrize(("tokens", "left"), [(1, 0), (11, 6)])
 def test_what_decoding_brings_elsewhere_is_the_price_of_a_row(tokens, left):
-    budget, tree = RowBudget(cost=linear), two_chains()
+    budget, tree = TokenBudget(cost=linear), two_chains()
     for _ in range(200):  # a step of three rows takes 13: one token or eleven in that time
         small = TokenTree(1)
         small.add_chain(0, [2, 3], "good")
@@ -67,7 +67,7 @@ def test_what_decoding_brings_elsewhere_is_the_price_of_a_row(tokens, left):
 
 
 def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
-    budget, tree = RowBudget(cost=linear, draft=RowBudget(cost=flat)), two_chains()
+    budget, tree = TokenBudget(cost=linear, draft=TokenBudget(cost=flat)), two_chains()
     tree.skipped = frozenset({4, 5, 6})
     budget.keep_time(tree, 3, 10, forwards=6, rows=12)
     assert (budget.pace.tokens, budget.pace.time) == (3, 14 + 6)
@@ -77,7 +77,7 @@ def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
 
 
 def test_drafting_ends_where_its_time_brings_more_elsewhere():
-    budget, tree = RowBudget(cost=linear, draft=RowBudget(cost=flat)), TokenTree(1)
+    budget, tree = TokenBudget(cost=linear, draft=TokenBudget(cost=flat)), TokenTree(1)
     assert budget.worth_drafting(tree, [0], 10)  # 4/5 of a token for a row and a draft forward: 2 of a plain step's 11
     for _ in range(200):
         budget.keep_time(tree, 8, 10)
@@ -85,7 +85,7 @@ def test_drafting_ends_where_its_time_brings_more_elsewhere():
 
 
 def test_drafting_begins_in_a_rich_text_by_what_draft_forwards_gave_before_and_hard_texts_lower_the_price():
-    budget, tree = RowBudget(cost=linear, draft=RowBudget(cost=flat)), TokenTree(1)
+    budget, tree = TokenBudget(cost=linear, draft=TokenBudget(cost=flat)), TokenTree(1)
     for _ in range(200):
         budget.keep_time(tree, 8, 10)
     assert not budget.worth_drafting(tree, [0], 10, last=budget.drafting)
@@ -101,7 +101,7 @@ def test_drafts_pay_together_where_only_the_second_row_is_dear():
     def stairs(rows, context):
         return 10.0 if rows == 1 else 16.0 + rows / 10
 
-    budget = RowBudget(cost=stairs, draft=RowBudget(cost=lambda rows, context: 3.0))
+    budget = TokenBudget(cost=stairs, draft=TokenBudget(cost=lambda rows, context: 3.0))
     assert budget.worth_drafting(TokenTree(1), [0], 10)  # 2.36 tokens for 1.85 steps; the first 0.8 for 0.92
     budget.draft.cost = lambda rows, context: 4.5
     assert not budget.worth_drafting(TokenTree(1), [0], 10)
@@ -113,7 +113,7 @@ def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_a
 
     A draft that finds its own guesses unlikely is believed, one that finds them likely is not.
     """
-    budget = RowBudget(cost=linear, draft=RowBudget(cost=lambda rows, context: 3.0))  # pays from 4/11 on
+    budget = TokenBudget(cost=linear, draft=TokenBudget(cost=lambda rows, context: 3.0))  # pays from 4/11 on
     tree, choices = TokenTree(1), [5]
     tree.add(0, 4, "draft", grade)
     for _ in range(tried):
@@ -126,7 +126,7 @@ def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_a
 
 
 def test_a_draft_that_doubts_itself_is_used_where_it_hits():
-    budget = RowBudget(cost=linear, draft=RowBudget(cost=lambda rows, context: 3.0))
+    budget = TokenBudget(cost=linear, draft=TokenBudget(cost=lambda rows, context: 3.0))
     tree = TokenTree(1)
     tree.add(0, 4, "draft", 2)
     for _ in range(100):
@@ -136,18 +136,18 @@ def test_a_draft_that_doubts_itself_is_used_where_it_hits():
 
 def test_the_likelier_chain_is_kept():
     tree = two_chains()
-    taught(RowBudget(limit=4)).cut(tree, 10)
+    taught(TokenBudget(limit=4)).cut(tree, 10)
     assert tree.skipped == {4, 5, 6}
 
 
 def test_a_limit_counts_the_root_and_spares_what_must_stay():
     tree = two_chains()
-    RowBudget(limit=3).cut(tree, 10, kept={4, 5})
+    TokenBudget(limit=3).cut(tree, 10, kept={4, 5})
     assert tree.skipped == {1, 2, 3, 6}
 
 
 def test_a_cut_guess_that_would_have_hit_is_learnt():
-    budget, tree = RowBudget(limit=1), two_chains()
+    budget, tree = TokenBudget(limit=1), two_chains()
     budget.cut(tree, 10)
     assert len(tree.skipped) == 6
     before = budget.chances(tree)
@@ -162,7 +162,7 @@ def test_what_is_left_is_closed_under_parents(edges, limit):
     tree = TokenTree(0)
     for parent, token in edges:
         tree.add(parent % len(tree), token, "any")
-    RowBudget(limit=limit).cut(tree, 10)
+    TokenBudget(limit=limit).cut(tree, 10)
     left = set(range(len(tree))) - tree.skipped
     assert len(left) <= limit
     assert all(tree.parents[node] in left for node in left if node)
@@ -218,9 +218,9 @@ def test_a_window_that_is_too_dear_is_made_smaller_or_not_tried():
 
 def test_a_window_of_the_root_alone_is_none():
     assert WindowTrial().columns(2, 1, 10, steep) == 0
-    assert RowBudget(limit=9).columns(8, 1, 10) == 8
-    assert RowBudget(limit=9).columns(7, 4, 10, share=0.5) == 1
-    assert RowBudget(limit=2).columns(7, 4, 10, share=0.5) == 0
+    assert TokenBudget(limit=9).columns(8, 1, 10) == 8
+    assert TokenBudget(limit=9).columns(7, 4, 10, share=0.5) == 1
+    assert TokenBudget(limit=2).columns(7, 4, 10, share=0.5) == 0
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def llm():
 def test_a_budget_changes_rows_and_not_the_text(llm, method, budget):
     prompts = [*find("math").prompts(2), *find("code").prompts(2, "source")]
     plain = llm.generate(prompts, method="autoregressive", sampling=SHORT)
-    found = llm.generate(prompts, method=method, sampling=SHORT, row_budget=budget)
+    found = llm.generate(prompts, method=method, sampling=SHORT, budget=budget)
     assert [one.token_ids for one in found] == [one.token_ids for one in plain]
     assert max(step.rows for one in found for step in one.steps[1:]) <= budget
 
@@ -242,7 +242,7 @@ def test_more_rows_hit_more(llm):
     prompts = find("code").prompts(6, "source")
     means = []
     for budget in (1, 3, 12):
-        found = llm.generate(prompts, method="lookahead", sampling=SHORT, row_budget=budget)
+        found = llm.generate(prompts, method="lookahead", sampling=SHORT, budget=budget)
         means.append(sum(len(one.token_ids) for one in found) / sum(one.stats.target_forwards for one in found))
     assert means[0] == pytest.approx(1, abs=0.05)
     assert means[0] < means[1] < means[2]
@@ -257,7 +257,7 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
         costs = [RowCost(64, rows, 1 + slope * (rows - 1), 0.0, 1 + slope * (rows - 1)) for rows in (1, 2, 128)]
         for batch in (1, 3):
             keep_costs(costs, curve_key(llm.runner, batch))
-        found = llm.generate(prompts, method="lookahead", sampling=SHORT, row_budget="auto")
+        found = llm.generate(prompts, method="lookahead", sampling=SHORT, budget="auto")
         assert [one.token_ids for one in found] == [one.token_ids for one in plain]
         used[name] = sum(step.rows for one in found for step in one.steps[1:])
     assert used["steep"] < used["flat"] / 4
@@ -266,7 +266,7 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
 
 def test_what_draft_forwards_give_is_known_to_the_next_text(llm):
     llm.shared.budgets.clear()
-    llm.generate(find("code").prompts(1, "source")[0], method="ouroboros", sampling=SHORT, row_budget="auto")
+    llm.generate(find("code").prompts(1, "source")[0], method="ouroboros", sampling=SHORT, budget="auto")
     (budget,) = llm.shared.budgets.values()
     assert budget.drafting.tokens > 1
     llm.shared.budgets.clear()
@@ -276,7 +276,7 @@ def test_jacobi_goes_on_trying_where_rows_are_free(llm, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     keep_costs([RowCost(64, rows, 1.0, 1.0, 1.0) for rows in (1, 128)], curve_key(llm.runner, 1))
     prompt = find("math").prompts(1)[0]
-    free = llm.generate(prompt, method="jacobi", sampling=SHORT, row_budget="auto")
+    free = llm.generate(prompt, method="jacobi", sampling=SHORT, budget="auto")
     assert free.token_ids == llm.generate(prompt, method="autoregressive", sampling=SHORT).token_ids
     assert {step.rows for step in free.steps[1:-8]} == {8}
     llm.shared.budgets.clear()
@@ -286,10 +286,8 @@ def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     keep_costs([RowCost(64, rows, 1.0, 1.0, 1.0) for rows in (1, 128)], curve_key(llm.runner, 1))
     told = []
-    monkeypatch.setattr(RowBudget, "judge_window", lambda self, *facts: told.append(facts))
-    found = llm.generate(
-        find("math").prompts(1)[0], sampling=SHORT, row_budget="auto", guesses=0, pool_from_prompt=False
-    )
+    monkeypatch.setattr(TokenBudget, "judge_window", lambda self, *facts: told.append(facts))
+    found = llm.generate(find("math").prompts(1)[0], sampling=SHORT, budget="auto", guesses=0, pool_from_prompt=False)
     guessed = [source for step in found.steps for source in step.sources if source != "target"]
     assert set(guessed) == {"window"}
     assert sum(gained for gained, *_ in told) == len(guessed)
@@ -298,15 +296,15 @@ def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
 
 def test_a_budget_out_of_range_is_refused(llm):
     for budget in (0, -3, "some", 1.5, True):
-        with pytest.raises(OptionError, match="row_budget"):
-            llm.generate("a", row_budget=budget)
-        with pytest.raises(OptionError, match="row_budget"):
-            llm.stream("a", row_budget=budget)
+        with pytest.raises(OptionError, match="budget"):
+            llm.generate("a", budget=budget)
+        with pytest.raises(OptionError, match="budget"):
+            llm.stream("a", budget=budget)
 
 
 def test_a_stream_has_the_same_text_under_a_budget(llm):
     whole = llm.generate("def f(n):", sampling=SHORT).token_ids
-    assert [piece.token_id for piece in llm.stream("def f(n):", sampling=SHORT, row_budget=4)] == whole
+    assert [piece.token_id for piece in llm.stream("def f(n):", sampling=SHORT, budget=4)] == whole
 
 
 def test_a_curve_is_straight_between_points_and_never_falls():
@@ -338,5 +336,15 @@ def test_auto_works_on_short_contexts(context, tmp_path, monkeypatch):
     config.max_position_embeddings = context
     small, sampling = LLM(new_model(config)), SamplingParams(max_tokens=context)
     plain = small.generate([1, 2, 3], method="autoregressive", sampling=sampling)
-    assert small.generate([1, 2, 3], sampling=sampling, row_budget="auto").token_ids == plain.token_ids
+    assert small.generate([1, 2, 3], sampling=sampling, budget="auto").token_ids == plain.token_ids
     assert len(plain.token_ids) == context - 3
+
+
+def test_the_former_name_still_works():
+    light = LLM(new_model(CONFIGS["llama"](), torch.float32))
+    with pytest.warns(DeprecationWarning, match="now called budget"):
+        old = light.generate([1, 2, 3], row_budget=4, sampling=SamplingParams(max_tokens=8))
+    new = light.generate([1, 2, 3], budget=4, sampling=SamplingParams(max_tokens=8))
+    assert old.token_ids == new.token_ids
+    assert [step.rows for step in old.steps] == [step.rows for step in new.steps]
+    assert max(step.rows for step in new.steps) <= 4

@@ -154,7 +154,7 @@ def test_budgets_that_are_forgotten_do_not_cost_another_measurement(tmp_path, mo
     llm = LLM(new_model(CONFIGS["llama"]()))
     for _ in range(3):
         llm.shared.forget()
-        llm.generate([1, 2, 3], sampling=SamplingParams(max_tokens=4), row_budget="auto")
+        llm.generate([1, 2, 3], sampling=SamplingParams(max_tokens=4), budget="auto")
     assert len(counted) == 1
 
 

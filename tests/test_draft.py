@@ -11,7 +11,7 @@ from leapdecode.errors import OptionError, PoolError
 from leapdecode.hf import decoding
 from leapdecode.measure.control import Unguessable
 from leapdecode.methods import make
-from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.budget import TokenBudget
 from leapdecode.methods.multi_candidate import read_widths
 from leapdecode.methods.ouroboros import rejected_phrases
 from leapdecode.model.runner import Runner
@@ -97,7 +97,7 @@ def test_a_useless_draft_is_soon_left_alone():
     for parameter in other.parameters():
         parameter.data.normal_()
     method = make("draft_model", {})
-    method.budget = RowBudget(None, lambda rows, context: 1.0, draft=RowBudget(None, lambda rows, context: 0.1))
+    method.budget = TokenBudget(None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.1))
     asked = Request(prompts()[4], SamplingParams(max_tokens=600), method)
     (text,) = finish(on, Runner(other), [asked])
     assert text.stats.draft_forwards * 0.1 < 0.1 * text.stats.target_forwards
@@ -106,7 +106,7 @@ def test_a_useless_draft_is_soon_left_alone():
 
 def test_a_good_draft_is_used_to_the_full():
     on, method = runner("llama"), make("draft_model", {"gamma": 6, "confidence": 0.0})
-    method.budget = RowBudget(None, lambda rows, context: 1.0, draft=RowBudget(None, lambda rows, context: 0.02))
+    method.budget = TokenBudget(None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.02))
     (text,) = finish(on, on, [Request(prompts()[4], SamplingParams(max_tokens=100), method)])
     assert text.stats.accepted_lengths[-3] == 7
 
@@ -303,9 +303,7 @@ def test_more_siblings_than_tokens(verification):
 )
 def test_a_limit_on_rows_holds_under_both_verifiers(llm, method, options, verification, limit):
     warm = SamplingParams(max_tokens=24, temperature=1.0, top_k=3)
-    found = llm.generate(
-        "def f(n):", method=method, sampling=warm, verification=verification, row_budget=limit, **options
-    )
+    found = llm.generate("def f(n):", method=method, sampling=warm, verification=verification, budget=limit, **options)
     assert max(step.rows for step in found.steps[1:]) <= limit
 
 

@@ -95,7 +95,7 @@ def test_a_wrong_request_is_refused_and_changes_nothing():
         (Request([1], SHORT, "lookahead", {"windw": 3}), UnknownName, "window"),
         (Request([1], SHORT, "draft_model"), OptionError, "needs a draft"),
         (Request([1], SHORT, verification="rejecting"), OptionError, "must be one of"),
-        (Request([1], SHORT, row_budget=0), OptionError, "row_budget"),
+        (Request([1], SHORT, budget=0), OptionError, "budget"),
         (first, OptionError, "added already"),
     ]
     for request, error, message in wrong:

@@ -13,7 +13,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods import make
-from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.budget import TokenBudget
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify import rejection
 from leapdecode.verify.rejection import choose
@@ -234,7 +234,7 @@ FOUR = SamplingParams(max_tokens=4, temperature=1.0, top_k=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [None, RowBudget(limit=3)], ids=["all rows", "three rows"])
+@pytest.mark.parametrize("budget", [None, TokenBudget(limit=3)], ids=["all rows", "three rows"])
 @pytest.mark.parametrize(
     ("method", "options"),
     [

@@ -30,7 +30,7 @@ RUN = {
     "argv": ["bench", "--methods", "lookahead,prompt_lookup", "--output", "two words"],
 }
 VARIANTS = [(5, 3), (7, 5), (15, 5), (15, 3), (30, 5)]
-LONG = "lookahead:window=15:ngram=5:guesses=15:row_budget=auto"
+LONG = "lookahead:window=15:ngram=5:guesses=15:budget=auto"
 TASKS = ["math", "code", "code/source", "blocksworld", "passage", "sql", "unguessable"]
 
 
@@ -67,7 +67,7 @@ def small():
 def large(hostile=True):
     """Everything at once: seven tasks, eleven methods, hostile names, a note, costs of rows, looping texts."""
     draw = random.Random(2)
-    methods = [("autoregressive", {}), ("prompt_lookup", {}), (LONG, {"window": 15, "ngram": 5, "row_budget": "auto"})]
+    methods = [("autoregressive", {}), ("prompt_lookup", {}), (LONG, {"window": 15, "ngram": 5, "budget": "auto"})]
     methods += [(f"lookahead:window={w}:ngram={n}", {"window": w, "ngram": n}) for w, n in VARIANTS]
     methods += [("hf-plain", {}), ("hf-prompt_lookup", {}), (HOSTILE if hostile else "jacobi", {})]
     rows = [new_row(t, m, draw, o) for t in [*TASKS[:-1], HOSTILE if hostile else TASKS[-1]] for m, o in methods]
@@ -247,7 +247,7 @@ def test_the_scaling_law_has_a_line_per_ngram_length():
     report["rows"].append(new_row("math", "lookahead", random.Random(3)))
     report["rows"].append(new_row("unguessable", "lookahead:ngram=9", random.Random(3), {"ngram": 9}))
     lines = scaling.variants(report)
-    assert list(lines) == ["N=3", "N=5", "N=5 row_budget=auto"]  # the control says nothing about size
+    assert list(lines) == ["N=3", "N=5", "N=5 budget=auto"]  # the control says nothing about size
     assert sorted(window for _, _, window in lines["N=5"]) == [7, 7, 15, 30]
     rows = [row for row in report["rows"] if row["method"] == "lookahead:window=30:ngram=5"]
     forwards = sum(row["target_forwards"] - row["prefill_forwards"] for row in rows)

@@ -112,7 +112,7 @@ def test_the_command_it_prints_works():
         (("--method", "autoregressive"), "no option left"),
         (("--method", "jacobi", "-o", "windw=3"), "window"),
         (("--tasks", "maths"), "math"),
-        (("--row-budget", "0"), "row_budget"),
+        (("--budget", "0"), "budget"),
     ],
 )
 def test_bad_input_is_one_line(arguments, said):

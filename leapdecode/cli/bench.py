@@ -11,6 +11,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    BudgetOption,
     CompileOption,
     DeviceOption,
     DraftOption,
@@ -32,7 +33,7 @@ from leapdecode.errors import OptionError
 from leapdecode.measure.presets import PRESETS, find_preset
 
 ROOT = Path("leapdecode-bench")
-METHODS = "by comma; METHOD:KEY=VALUE:... sets options, row_budget, verification, exact"
+METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact"
 TASKS = "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; :max_tokens=N"
 
 
@@ -72,10 +73,7 @@ def bench(
         typer.Option(help="keep the tokens that make up this probability"),
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="of the prompts and of sampling")] = 0,
-    row_budget: Annotated[
-        str | None,
-        typer.Option(metavar="N|auto", help="for every method that sets none"),
-    ] = None,
+    budget: BudgetOption = None,
     peers: Annotated[str | None, typer.Option(help="other engines on the same weights: hf")] = None,
     output: Annotated[
         Path | None,
@@ -109,7 +107,7 @@ def bench(
 
       leapdecode bench --preset scaling --limit 10
 
-      leapdecode bench --methods ouroboros:history=true --row-budget auto --warmup 40  # warm
+      leapdecode bench --methods ouroboros:history=true --budget auto --warmup 40  # warm
 
       leapdecode bench --exact --methods autoregressive:exact=false,lookahead    # exactness' cost
 
@@ -118,8 +116,8 @@ def bench(
     named = find_preset(preset)
     methods = named.methods if methods is None else methods
     tasks = named.tasks if tasks is None else tasks
-    row_budget = row_budget or named.row_budget
-    chosen = parse_methods(methods, row_budget)
+    budget = budget or named.budget
+    chosen = parse_methods(methods, budget)
     sampling = SamplingParams(
         max_tokens=max_tokens,
         temperature=temperature,
@@ -140,7 +138,7 @@ def bench(
         prefix_cache=False,  # every text counts its own prompt
     )
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
-    settings = [methods, tasks, limit, rounds, batch_size, row_budget, peers, warmup]
+    settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
     run = facts(llm, draft, settings, sampling) | {
         "prompts": fingerprint(work.workloads),
         "contenders": [{"label": one.label, "options": one.options} for one in work.contenders],

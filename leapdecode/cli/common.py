@@ -30,6 +30,15 @@ CacheMemoryOption = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="most memory for cached tokens, as 512MB or 2GiB; default: 40% of what is free"),
 ]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        "--row-budget",  # its former name
+        metavar="N|auto",
+        help="most tokens in a forward, per text; auto: as many as pay on this machine",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")]
 
 
@@ -88,13 +97,13 @@ def _value(method: str, key: str, value: str, default: Any) -> Any:
 
 
 def parse_budget(value: str | None) -> int | str | None:
-    """`--row-budget` as a number, "auto" or None."""
+    """`--budget` as a number, "auto" or None."""
     if value is None or value == "auto":
         return value
     try:
         return int(value)
     except ValueError:
-        raise OptionError(f"--row-budget {value!r} must be a whole number or auto") from None
+        raise OptionError(f"--budget {value!r} must be a whole number or auto") from None
 
 
 def print_json(document: Any) -> None:

@@ -7,10 +7,10 @@ from leapdecode.errors import OptionError
 from leapdecode.methods import find, make
 
 PLAIN = "autoregressive"
-EXTRAS = ("row_budget=", "verification=", "exact=")  # of a contender, beside its method's options
+EXTRAS = ("budget=", "row_budget=", "verification=", "exact=")  # of a contender, beside its method's options
 
 
-def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+def parse_methods(wanted: str, budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
     """(method, options) pairs with plain decoding first; raises user errors with suggestions."""
     if not wanted.strip():
         raise OptionError("--methods is empty; `leapdecode methods` lists them")
@@ -28,12 +28,12 @@ def parse_methods(wanted: str, row_budget: str | None = None) -> list[tuple[str,
             options["verification"] = extras["verification"]
         if "exact" in extras:
             options["exact"] = parse_exact(extras["exact"])
-        budget = parse_budget(extras.get("row_budget", row_budget))
-        if budget is not None and name != PLAIN:
-            from leapdecode.engine.checks import check_row_budget
+        limit = parse_budget(extras.get("budget", extras.get("row_budget", budget)))
+        if limit is not None and name != PLAIN:
+            from leapdecode.engine.checks import check_budget
 
-            check_row_budget(budget)
-            options["row_budget"] = budget
+            check_budget(limit)
+            options["budget"] = limit
         if (name, options) not in found:
             found.append((name, options))
     return found

@@ -42,7 +42,7 @@ def doctor(
 
     Versions, device, attention; whether the model can verify token trees; what rows cost here, with the draft's if
     there is one. The row-cost curve is the time of one forward against the tokens it evaluates per text: where it is
-    flat, guesses are nearly free. The curves are kept: --row-budget auto goes by them.
+    flat, guesses are nearly free. The curves are kept: --budget auto goes by them.
 
     Examples:
 
@@ -124,7 +124,7 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
 
 
 def _measure(runner: Any, repeats: int, batch: int, tick: Callable[[], Any]) -> list[dict[str, Any]]:
-    """A fresh curve, kept for `row_budget="auto"`."""
+    """A fresh curve, kept for `budget="auto"`."""
     from leapdecode.model.cost import curve_key, keep_costs, measure_row_costs
 
     costs = measure_row_costs(runner, repeats, tick, batch)

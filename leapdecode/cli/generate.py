@@ -9,6 +9,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    BudgetOption,
     CacheMemoryOption,
     CompileOption,
     DeviceOption,
@@ -49,9 +50,7 @@ def generate(
         str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
     ] = "seeded",
     scheduler: Annotated[str | None, typer.Option("--scheduler", "--executor", help="single or batched")] = None,
-    row_budget: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="most rows per step; auto: as many as pay on this machine")
-    ] = None,
+    budget: BudgetOption = None,
     pool: Annotated[
         Path | None, typer.Option(metavar="FILE", help="phrases to start from (ouroboros); the new ones are added")
     ] = None,
@@ -99,7 +98,7 @@ def generate(
         logprobs=logprobs,
     )  # fmt: skip
     options = parse_options(method, option or [])
-    text, budget = _read(prompt), parse_budget(row_budget)
+    text, most = _read(prompt), parse_budget(budget)
     if audit and verification == "rejection" and not sampling.greedy:
         raise OptionError("--audit compares texts; sampling with --verification rejection keeps the law, not the text")
     if logprobs is not None and not json:
@@ -107,7 +106,7 @@ def generate(
     if exact and verification == "rejection" and not sampling.greedy:
         told = "sampling with --verification rejection keeps the law, not a text, so there is nothing to be exact to"
         raise OptionError(f"{told}; leave --exact or --verification out")
-    _check_early(text, method, options, scheduler, verification, budget)
+    _check_early(text, method, options, scheduler, verification, most)
     phrases = read_pool(pool, method) if pool else None
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled, exact=exact,
@@ -117,7 +116,7 @@ def generate(
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)
     result = llm.generate(
-        text, method=method, sampling=sampling, scheduler=scheduler, row_budget=budget, pool=phrases, on_step=show,
+        text, method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases, on_step=show,
         verification=verification, **options,
     )  # fmt: skip
     if pool and phrases is not None:
@@ -142,10 +141,10 @@ def _check_early(
         raise PromptError("the prompt is empty; give at least one character")
     make(method, options)
     from leapdecode.engine import find_scheduler
-    from leapdecode.engine.checks import check_row_budget, check_verification
+    from leapdecode.engine.checks import check_budget, check_verification
 
     check_verification(verification)
-    check_row_budget(budget)
+    check_budget(budget)
     if scheduler is not None:
         find_scheduler(scheduler)
 

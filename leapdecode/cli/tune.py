@@ -7,6 +7,7 @@ import typer
 
 from leapdecode.cli.common import (
     AttentionOption,
+    BudgetOption,
     CompileOption,
     DeviceOption,
     DraftOption,
@@ -40,7 +41,7 @@ def tune(
     max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
     temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
     seed: Annotated[int, typer.Option(help="of the prompts; take another one than the bench's")] = 1,
-    row_budget: Annotated[str | None, typer.Option(metavar="N|auto", help="tune under this row budget")] = None,
+    budget: BudgetOption = None,
     json: JsonOption = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
@@ -61,12 +62,12 @@ def tune(
       leapdecode tune --method lookahead -o ngram=5 --tasks math,sql --limit 12 --json
     """
     options = parse_options(method, option or [])
-    budget = parse_budget(row_budget)
-    if budget is not None:
-        from leapdecode.engine.checks import check_row_budget
+    most = parse_budget(budget)
+    if most is not None:
+        from leapdecode.engine.checks import check_budget
 
-        check_row_budget(budget)
-        options["row_budget"] = budget
+        check_budget(most)
+        options["budget"] = most
     from leapdecode.measure.tune import Search, values_to_try
 
     values_to_try(method, options)
@@ -123,7 +124,7 @@ def _command(
     ]
     for name, value in best.items():
         shown = str(value).lower() if isinstance(value, bool) else str(value)
-        words += ["--row-budget", shown] if name == "row_budget" else ["-o", f"{name}={shown}"]
+        words += ["--budget", shown] if name == "budget" else ["-o", f"{name}={shown}"]
     for name, value in others.items():
         words += [f"--{name}", str(value)] if value not in ("auto", 0.0) else []
     words += [f"--{name}" for name, on in switches.items() if on]

@@ -24,7 +24,7 @@ class Request:
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
         stream: logical id of the random stream; texts of equal seed and stream are equal whatever else runs.
         end_tokens: ids that end the text, besides `sampling.stop_token_ids`.
-        row_budget: most tokens that a forward may evaluate for this request, "auto", or None for all.
+        budget: most tokens that a forward may evaluate for this request, "auto", or None for all.
         pool: n-grams that the method starts from and adds to, for methods that take one.
         on_token: called with (sequence, token) for every accepted token; True ends the text. What it raises ends this
             request alone.
@@ -38,7 +38,7 @@ class Request:
     verification: str = "seeded"
     stream: Hashable = 0
     end_tokens: frozenset[int] = frozenset()
-    row_budget: int | str | None = None
+    budget: int | str | None = None
     pool: Any = None
     on_token: Callable[[Sequence, int], bool] | None = None
     id: int = field(default_factory=_ids.__next__)

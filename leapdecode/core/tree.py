@@ -20,7 +20,7 @@ class TokenTree:
         depths: distance from the root; the node's position is the root's position plus its depth.
         sources: where each node came from ("window", "ngram", "prompt", "draft", ...; "text" for the root).
         grades: per node, how its source grades it (prompt lookup: tokens that matched); 0 where it says nothing.
-        skipped: nodes that a row budget leaves out of the forward.
+        skipped: nodes that a token budget leaves out of the forward.
         proposals: per parent, where its children were drawn and the rejection verifier must know how: (the tokens in
             the order they were drawn, repeats included; the distribution [vocabulary]; whether with replacement).
         ancestors: per node a bit set of itself and its ancestors (bit i = node i): its row of the attention mask.

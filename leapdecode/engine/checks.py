@@ -11,11 +11,11 @@ AUTO = "auto"
 VERIFIERS = ("seeded", "rejection")
 
 
-def check_row_budget(row_budget: int | str | None) -> None:
+def check_budget(budget: int | str | None) -> None:
     """Raise `OptionError` unless it is None, "auto" or a whole number of at least 1."""
-    whole = isinstance(row_budget, int) and not isinstance(row_budget, bool) and row_budget >= 1
-    if row_budget is not None and row_budget != AUTO and not whole:
-        raise OptionError(f"row_budget={row_budget!r} must be 'auto' or a whole number of at least 1")
+    whole = isinstance(budget, int) and not isinstance(budget, bool) and budget >= 1
+    if budget is not None and budget != AUTO and not whole:
+        raise OptionError(f"budget={budget!r} must be 'auto' or a whole number of at least 1")
 
 
 def check_verification(verification: Any) -> None:

@@ -26,7 +26,7 @@ class Engine:
     Args:
         models: runners by name.
         scheduler: how many requests are active at a time, and whose forwards run next.
-        shared: row budgets and pools that outlive the engine; its own by default.
+        shared: token budgets and pools that outlive the engine; its own by default.
         on_forward: called after every forward with a `ForwardEvent`, for traces.
     """
 

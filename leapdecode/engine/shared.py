@@ -1,11 +1,11 @@
-"""What outlives a call of `generate`: row budgets, which learn, pools where they were asked for, cache memory."""
+"""What outlives a call of `generate`: token budgets, which learn, pools where they were asked for, cache memory."""
 
 import functools
 from typing import Any
 
 from leapdecode.engine.checks import AUTO, check_pool, fingerprint
 from leapdecode.methods.base import Method
-from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.budget import TokenBudget
 from leapdecode.model.cost import CostCurve, row_costs
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
@@ -15,7 +15,7 @@ from leapdecode.pools.ngrams import NgramPool
 
 
 class Shared:
-    """Row budgets and pools of one pair of models, by the options of the method that uses them; and `memory`."""
+    """Token budgets and pools of one pair of models, by the options of the method that uses them; and `memory`."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Shared:
     ) -> None:
         self.runner, self.draft_runner, self.tokenizer = runner, draft_runner, tokenizer
         self.memory = memory or CacheMemory(None)
-        self.budgets: dict[tuple[str, int | str | None, int], RowBudget] = {}
+        self.budgets: dict[tuple[str, int | str | None, int], TokenBudget] = {}
         self.pools: dict[str, NgramPool] = {}
 
     @functools.cached_property
@@ -35,16 +35,16 @@ class Shared:
         return fingerprint(self.tokenizer, self.runner.vocabulary)
 
     def forget(self) -> None:
-        """Start afresh: no row budget has learnt anything, no pool holds a phrase."""
+        """Start afresh: no token budget has learnt anything, no pool holds a phrase."""
         self.budgets.clear()
         self.pools.clear()
 
     def given(
-        self, method: Method, row_budget: int | str | None, batch: int, pool: NgramPool | None
-    ) -> tuple[RowBudget | None, NgramPool | None]:
-        """The row budget and the pool of a method, if it has one; raises `OptionError`, `PoolError`."""
-        limited = row_budget is not None or self._most_rows(batch) is not None
-        budget = self._budget(method, row_budget, batch) if limited else None
+        self, method: Method, wanted: int | str | None, batch: int, pool: NgramPool | None
+    ) -> tuple[TokenBudget | None, NgramPool | None]:
+        """The token budget and the pool of a method, if it has one; raises `OptionError`, `PoolError`."""
+        limited = wanted is not None or self._most_rows(batch) is not None
+        budget = self._budget(method, wanted, batch) if limited else None
         return budget, self._pool(method, pool)
 
     def _most_rows(self, batch: int) -> int | None:
@@ -54,23 +54,23 @@ class Shared:
             return None
         return max(exact.most // batch, 1)
 
-    def _budget(self, method: Method, row_budget: int | str | None, batch: int) -> RowBudget | None:
+    def _budget(self, method: Method, wanted: int | str | None, batch: int) -> TokenBudget | None:
         if not isinstance(self.runner, Runner):
             return None
-        key = (repr(method), row_budget, batch)
+        key = (repr(method), wanted, batch)
         if key not in self.budgets:
-            budget = self.budgets[key] = self._new_budget(self.runner, row_budget, batch)
+            budget = self.budgets[key] = self._new_budget(self.runner, wanted, batch)
             if method.needs_draft and isinstance(self.draft_runner, Runner):
-                budget.draft = self._new_budget(self.draft_runner, row_budget, batch)
+                budget.draft = self._new_budget(self.draft_runner, wanted, batch)
             most = self._most_rows(batch)
             if most is not None:
                 budget.limit = most if budget.limit is None else min(budget.limit, most)
         return self.budgets[key]
 
-    def _new_budget(self, runner: Runner, row_budget: int | str | None, batch: int) -> RowBudget:
-        if row_budget == AUTO:
-            return RowBudget(cost=CostCurve(row_costs(runner, batch)))
-        return RowBudget(limit=None if row_budget is None else int(row_budget))
+    def _new_budget(self, runner: Runner, wanted: int | str | None, batch: int) -> TokenBudget:
+        if wanted == AUTO:
+            return TokenBudget(cost=CostCurve(row_costs(runner, batch)))
+        return TokenBudget(limit=None if wanted is None else int(wanted))
 
     def _pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:
         if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for

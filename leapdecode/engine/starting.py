@@ -5,7 +5,7 @@ from typing import Any
 
 from leapdecode.core import Request, Sequence
 from leapdecode.engine.active import ActiveRequest
-from leapdecode.engine.checks import check_length, check_row_budget, check_verification
+from leapdecode.engine.checks import check_budget, check_length, check_verification
 from leapdecode.engine.decoding import decode
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
@@ -18,10 +18,10 @@ def start(request: Request, models: Mapping[str, Any], shared: Shared, batch_siz
     """A request's text and method, checked; raises the user errors that `Engine.add` names."""
     target = models["target"]
     check_verification(request.verification)
-    check_row_budget(request.row_budget)
+    check_budget(request.budget)
     check_length(request.prompt_ids, target.max_length)
     method = method_of(request, models)
-    budget, pool = shared.given(method, request.row_budget, batch_size, request.pool)
+    budget, pool = shared.given(method, request.budget, batch_size, request.pool)
     if budget is not None:
         method.budget = budget
     if pool is not None:

@@ -43,7 +43,7 @@ class AsyncLLM:
     async def generate(self, prompt: Prompt, *, sampling: SamplingParams | None = None, **arguments: Any) -> Any:
         """A `Result`, or a list of them where `sampling.n` is more than 1.
 
-        `arguments` are those of `LLM.generate` that are one request's: method, verification, row_budget, pool, and
+        `arguments` are those of `LLM.generate` that are one request's: method, verification, budget, pool, and
         the method's options.
         """
         sampling = checked(sampling)

@@ -1,6 +1,7 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ class LLM:
         scheduler: str | None = None,
         executor: str | None = None,
         verification: str = "seeded",
-        row_budget: int | str | None = None,
+        budget: int | str | None = None,
         pool: NgramPool | None = None,
         on_step: Callable[[int, list[Piece]], None] | None = None,
         **options: Any,
@@ -137,7 +138,7 @@ class LLM:
                 (`executor` is its former name).
             verification: "seeded": the text of plain decoding, token for token. "rejection": when sampling, a text of
                 the same law, as in the papers; greedy texts are the same under both.
-            row_budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on this machine, by
+            budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on this machine, by
                 the row-cost curve (measured once, kept on disk) and by what became of earlier guesses. None: all.
             pool: a `Pool` that the method's phrases come from and go to, for methods that take one (ouroboros).
             on_step: called with (number of the result, pieces) after every step.
@@ -149,7 +150,7 @@ class LLM:
         """
         many, sampling = is_many(prompts), checked(sampling)
         given = list(prompts) if many else [prompts]
-        wanted: dict[str, Any] = {"verification": verification, "row_budget": row_budget, "pool": pool}
+        wanted: dict[str, Any] = {"verification": verification, "budget": budget, "pool": pool}
         runs = self.runs_of(given, sampling, method, **wanted, **options)
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
@@ -176,7 +177,7 @@ class LLM:
         method: str = DEFAULT_METHOD,
         sampling: SamplingParams | None = None,
         verification: str = "seeded",
-        row_budget: int | str | None = None,
+        budget: int | str | None = None,
         pool: NgramPool | None = None,
         **options: Any,
     ) -> Iterator[Piece]:
@@ -189,7 +190,7 @@ class LLM:
         sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
-        wanted: dict[str, Any] = {"verification": verification, "row_budget": row_budget, "pool": pool}
+        wanted: dict[str, Any] = {"verification": verification, "budget": budget, "pool": pool}
         (run,) = self.runs_of([prompt], sampling, method, **wanted, **options)
         with self.lock:
             engine = self._engine("single", 1, [run])
@@ -218,18 +219,21 @@ class LLM:
 
     def runs_of(
         self, prompts: list[Any], sampling: SamplingParams, method: str = DEFAULT_METHOD, *,
-        verification: str = "seeded", row_budget: int | str | None = None, pool: NgramPool | None = None,
+        verification: str = "seeded", budget: int | str | None = None, pool: NgramPool | None = None,
         **options: Any,
     ) -> list[Run]:  # fmt: skip
         """A run per sample of each prompt; an engine checks the rest when their requests are added."""
         if sampling.stop and self.tokenizer is None:
             raise OptionError("stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids")
+        if "row_budget" in options:
+            warnings.warn("row_budget is now called budget", DeprecationWarning, stacklevel=3)
+            budget = options.pop("row_budget")
         ends = frozenset() if sampling.ignore_eos else self.end_tokens
         runs = []
         for prompt in prompts:
             ids = encode(prompt, self.tokenizer, self.runner.vocabulary)
             for sample in range(sampling.n):
-                request = Request(ids, sampling, method, options, verification, sample, ends, row_budget, pool)
+                request = Request(ids, sampling, method, options, verification, sample, ends, budget, pool)
                 runs.append(Run(request, self.tokenizer))
         return runs
 

@@ -66,8 +66,8 @@ class Ours:
 
     @property
     def learns(self) -> bool:
-        """Whether it keeps a row budget or a pool from text to text."""
-        return "row_budget" in self.options or bool(self.options.get("history"))
+        """Whether it keeps a token budget or a pool from text to text."""
+        return "budget" in self.options or bool(self.options.get("history"))
 
     def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
         """Decode a unit of prompts, `batch_size` at a time."""

@@ -14,7 +14,7 @@ class Preset:
     summary: str
     methods: str
     tasks: str
-    row_budget: str | None = None
+    budget: str | None = None
 
 
 def read(path: Path) -> dict[str, Preset]:

@@ -93,8 +93,8 @@ def possible(method: str, options: dict[str, Any]) -> bool:
 
 
 def make_with(method: str, options: dict[str, Any]) -> None:
-    """Make the method to check its options; a row budget is `generate`'s, not the method's."""
-    make(method, {key: value for key, value in options.items() if key != "row_budget"})
+    """Make the method to check its options; a token budget is `generate`'s, not the method's."""
+    make(method, {key: value for key, value in options.items() if key != "budget"})
 
 
 def values_to_try(method: str, given: dict[str, Any]) -> dict[str, list[Any]]:

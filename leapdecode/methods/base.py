@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.budget import TokenBudget
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify.walk import Verdict
 
@@ -35,7 +35,7 @@ class Method:
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
     takes_pool: ClassVar[bool] = False
-    budget: RowBudget | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    budget: TokenBudget | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Method:
             raise OptionError(f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}")
 
     def kept(self) -> set[int]:
-        """Nodes of the last tree that a row budget must not cut; closed under parents, without the root."""
+        """Nodes of the last tree that a token budget must not cut; closed under parents, without the root."""
         return set()
 
     def begin(self, sequence: Sequence) -> None:

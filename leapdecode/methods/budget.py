@@ -1,4 +1,4 @@
-"""Row budgets: which guesses are worth their rows.
+"""Token budgets: which guesses are worth their rows.
 
 Every evaluated node costs a row. A node's chance of acceptance is estimated from what became of nodes like it (same
 source, what it lies behind, match length, depth in its guess and place among its siblings), and what would bring fewer
@@ -60,7 +60,7 @@ class DraftForwards:
 
 
 @dataclass
-class RowBudget:
+class TokenBudget:
     """Cuts trees to at most `limit` rows, and with a `cost` to the number of rows that pays best.
 
     One object serves all sequences of a method, so that what one text teaches helps the next.
@@ -68,7 +68,7 @@ class RowBudget:
 
     limit: int | None = None
     cost: StepCost | None = None
-    draft: "RowBudget | None" = None  # for the trees that a draft decodes with; its cost is in the same unit
+    draft: "TokenBudget | None" = None  # for the trees that a draft decodes with; its cost is in the same unit
     rates: HitRates = field(default_factory=HitRates)
     pace: Pace = field(default_factory=Pace)
     window: WindowTrial = field(default_factory=WindowTrial)

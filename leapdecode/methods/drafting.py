@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable
 from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
-from leapdecode.methods.budget import RowBudget
+from leapdecode.methods.budget import TokenBudget
 from leapdecode.methods.rates import grade_of
 
 
@@ -13,7 +13,7 @@ def grow(
     tree: TokenTree,
     widths: Iterable[int],
     confidence: float = 0.0,
-    budget: RowBudget | None = None,
+    budget: TokenBudget | None = None,
     replacement: bool = False,
 ) -> Generator[Asked, ForwardResult | None, None]:
     """Grow `tree` from its root: per width one draft forward, that many children for every node of the last level.

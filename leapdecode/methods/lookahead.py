@@ -13,7 +13,7 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.window import LookaheadWindow
 from leapdecode.verify.walk import Verdict
 
-SHARE = 0.5  # of a row budget that the window may take; the rest verifies
+SHARE = 0.5  # of a token budget that the window may take; the rest verifies
 
 
 @dataclass

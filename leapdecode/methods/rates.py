@@ -1,4 +1,4 @@
-"""How often guesses hit, by what they are like: the chances that a row budget goes by."""
+"""How often guesses hit, by what they are like: the chances that a token budget goes by."""
 
 from collections.abc import Hashable
 

@@ -62,7 +62,7 @@ def _help(field: dataclasses.Field[Any]) -> str:
 
 
 def fresh(method: Method) -> Method:
-    """A copy with the same options and no state, for another sequence; a row budget and a pool are shared."""
+    """A copy with the same options and no state, for another sequence; a token budget and a pool are shared."""
     copy = dataclasses.replace(method)
     copy.budget, copy.pool = method.budget, method.pool
     return copy
