@@ -38,9 +38,9 @@ def names_of_threads():
     return [thread.name for thread in threading.enumerate() if thread.name == "leapdecode"]
 
 
-async def one_task(llm, source, log):
+async def one_task(llm, source, log, count):
     """Some requests one after the other; `log` gets (prompt, sampling, token ids)."""
-    for _ in range(4):
+    for _ in range(count):
         prompt = source.choice(prompts())
         sampling = SamplingParams(max_tokens=source.randrange(1, 20), temperature=source.choice([0, 0.8]), seed=3)
         method, fate = source.choice(names()), source.choice(["", "", "stream", "leave", "cancel", "raise"])
@@ -65,12 +65,13 @@ async def one_task(llm, source, log):
             log.append((prompt, sampling, result.token_ids, False))
 
 
-def test_traffic_from_32_tasks():
+@pytest.mark.parametrize("count", [4, pytest.param(16, marks=pytest.mark.slow)])
+def test_traffic_from_32_tasks(count):
     llm, log = pair(), []
 
     async def main():
         async with AsyncLLM(llm, batch_size=6) as live:
-            await asyncio.gather(*(one_task(live, random.Random(n), log) for n in range(32)))
+            await asyncio.gather(*(one_task(live, random.Random(n), log, count) for n in range(32)))
             assert len(names_of_threads()) == 1
         assert not live.llm.runner.lock.acquire(blocking=False) or live.llm.runner.lock.release() is None
 

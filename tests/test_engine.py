@@ -14,11 +14,15 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request
 from leapdecode.engine import Engine
 from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.engine.shared import Shared
 from leapdecode.errors import InvalidTree, NotFinite, OptionError, PromptError, UnknownName
 from leapdecode.methods import names
 from leapdecode.methods.base import Method
 from leapdecode.model import kv_cache
+from leapdecode.model.exact import find_row_classes
 from leapdecode.model.kv_store import SlotCache
+from leapdecode.model.memory import CacheMemory
+from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.model.runner import Runner
 
 SHORT = SamplingParams(max_tokens=12)
@@ -46,13 +50,18 @@ def run(engine, arrivals=()):
     return events
 
 
-def alone(models, request, method=None, options=None):
-    """The tokens of a request decoded plainly by itself."""
-    engine = Engine({"target": models["target"]}, Batched(1))
-    plain = Request(request.prompt_ids, request.sampling, stream=request.stream, end_tokens=request.end_tokens)
-    engine.add(plain)
+def alone(models, request):
+    """The tokens of a request decoded by itself, plainly where the verifier keeps plain decoding's text."""
+    drawn = request.verification == "rejection"
+    how = (request.method, request.options, request.verification) if drawn else ()
+    engine = Engine(models if drawn else {"target": models["target"]}, Batched(1))
+    again = Request(request.prompt_ids, request.sampling, *how, stream=request.stream, end_tokens=request.end_tokens)
+    for model in engine.models.values():
+        if model.prefixes is not None:
+            model.prefixes.shrink(0)
+    engine.add(again)
     run(engine)
-    return engine.result(plain.id).sequence.generated
+    return engine.result(again.id).sequence.generated
 
 
 def test_a_request_is_told_of_step_by_step():
@@ -317,12 +326,14 @@ def test_log_probabilities_are_those_of_plain_forwards(method, verification):
             assert list(told.top.values()) == pytest.approx(best.values.tolist(), abs=1e-5)
 
 
-def traffic(source, count):
-    """Requests of all kinds; per request what is to become of it."""
-    asked = []
-    for number in range(count):
-        fate = {0: "abort", 1: "abort", 2: "raise", 3: "poison"}.get(source.randrange(20) if number % 5 else 9, "")
-        prompt = source.choice(prompts())[: source.randrange(1, 40)]
+def traffic(source, count, verification):
+    """Requests of all kinds, half of which begin alike; per request what is to become of it."""
+    fates = ["abort"] * (count // 10) + ["raise"] * (count // 20) + ["poison"] * (count // 100 or 1)
+    fates += [""] * (count - len(fates))
+    source.shuffle(fates)
+    asked, beginning = [], [(11 * place) % 60 + 1 for place in range(70)]
+    for number, fate in enumerate(fates):
+        prompt = source.choice([[], beginning]) + source.choice(prompts())[: source.randrange(1, 40)]
         processors = [raises_at(len(prompt) + source.randrange(1, 6))] if fate == "raise" else []
         sampling = SamplingParams(
             max_tokens=source.randrange(1, 24), temperature=source.choice([0, 0, 0.8]), seed=number,
@@ -331,20 +342,37 @@ def traffic(source, count):
         prompt = [min(token, POISON - 1) for token in prompt] + ([POISON] if fate == "poison" else [])
         method = source.choice(names())
         options = {"window": source.randrange(1, 9)} if method in ("lookahead", "jacobi") else {}
-        asked.append((Request(prompt, sampling, method, options, stream=number % 3), fate))
+        verifier = source.choice(["seeded", verification])
+        asked.append((Request(prompt, sampling, method, options, verifier, stream=number % 3), fate))
     return asked
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
-def test_traffic(count):
-    """Everything at once: arrivals and aborts between steps, mixed methods and sampling, failures, poison."""
-    source, on = random.Random(count), poisoned()
-    models = {"target": on, "draft": draft_of(on)}
+def traffic_models(kind, monkeypatch):
+    """A poisoned model and its draft, with prefix caches within a memory that eight requests seldom fit into."""
+    dtype = torch.bfloat16 if kind == "exact" else torch.float64
+    on = poisoned(dtype)
+    draft = draft_of(on)
     with torch.no_grad():
-        models["draft"].model.get_input_embeddings().weight[POISON] = 0.0
+        draft.model.get_input_embeddings().weight[POISON] = 0.0
+    if kind == "exact":
+        on.exact = find_row_classes(Runner(new_model(CONFIGS["llama"](), dtype)))
+        assert on.exact.unit
+    monkeypatch.setattr(kv_cache, "CHUNK", 32)
+    memory = CacheMemory(6 * on.layout.bytes_per_token * (1024 if on.exact else 448))
+    keep_caches([on, draft], memory, prefix_cache=True)
+    return {"target": on, "draft": draft}, Shared(on, draft, memory=memory)
+
+
+@pytest.mark.parametrize("kind", ["float64", "rejection", "exact"])
+@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
+def test_traffic(count, kind, monkeypatch):
+    """Everything at once: arrivals and aborts between steps, mixed methods and sampling, failures, poison."""
+    source = random.Random(count)
+    models, shared = traffic_models(kind, monkeypatch)
     gc.collect()
     threads, caches = threading.active_count(), number_of_caches()
-    engine, asked = Engine(models, Batched(8)), traffic(source, count)
+    engine = Engine(models, Batched(8), shared)
+    asked = traffic(source, count, "rejection" if kind == "rejection" else "seeded")
     waiting, to_abort = list(asked), []
     while waiting or engine.busy:
         for request, fate in waiting[: source.randrange(4)]:
@@ -354,9 +382,13 @@ def test_traffic(count):
         if to_abort and source.random() < 0.3:
             engine.abort(to_abort.pop(0))
         engine.step()
-    kept = 0
+        held = sum(shared.memory.held.values())
+        assert held + shared.memory.kept <= shared.memory.limit
+    kept = reused = 0
     for request, fate in asked:
-        sequence = engine.result(request.id).sequence
+        output = engine.result(request.id)
+        sequence = output.sequence
+        reused += sequence.stats.reused_tokens
         whole = None if fate in ("raise", "poison") else alone(models, request)
         if fate == "poison":
             assert isinstance(sequence.error, NotFinite)
@@ -366,9 +398,12 @@ def test_traffic(count):
             assert sequence.generated == whole[: len(sequence.generated)]
         else:
             assert sequence.generated == whole, (request.method, request.sampling)
+            assert output.exact == (kind == "exact")
             kept += sequence.stats.tokens_per_forward > 1
     assert kept > count // 20
+    assert reused > count
     assert not engine.outputs
+    assert sum(shared.memory.held.values()) == 0
     gc.collect()
     assert threading.active_count() == threads
     assert number_of_caches() <= caches + 2  # a spare one per model
