@@ -13,7 +13,7 @@ from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.budget import TokenBudget
 from leapdecode.methods.rates import HitRates, coarse_to_fine, kinds_of
-from leapdecode.methods.trial import FIRST_REST, HOPE, TRIAL, WindowTrial
+from leapdecode.methods.trial import FIRST_REST, MOST_COST, TRIAL, WindowTrial
 from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
@@ -70,10 +70,10 @@ def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
     budget, tree = TokenBudget(cost=linear, draft=TokenBudget(cost=flat)), two_chains()
     tree.skipped = frozenset({4, 5, 6})
     budget.keep_time(tree, 3, 10, forwards=6, rows=12)
-    assert (budget.pace.tokens, budget.pace.time) == (3, 14 + 6)
-    assert budget.pace.rate(11.0) == pytest.approx((2 + 3) / (2 * 11 + 20))
-    budget.pace.learn(0, 1000.0)
-    assert budget.pace.rate(11.0) == 1 / 11
+    assert (budget.throughput.tokens, budget.throughput.time) == (3, 14 + 6)
+    assert budget.throughput.rate(11.0) == pytest.approx((2 + 3) / (2 * 11 + 20))
+    budget.throughput.learn(0, 1000.0)
+    assert budget.throughput.rate(11.0) == 1 / 11
 
 
 def test_drafting_ends_where_its_time_brings_more_elsewhere():
@@ -107,15 +107,15 @@ def test_drafts_pay_together_where_only_the_second_row_is_dear():
     assert not budget.worth_drafting(TokenTree(1), [0], 10)
 
 
-@pytest.mark.parametrize(("grade", "tried"), [(0, 4), (2, 6), (9, 20)])
-def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again(grade, tried):
+@pytest.mark.parametrize(("tenths", "tried"), [(0, 4), (2, 6), (9, 20)])
+def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again(tenths, tried):
     """Drafts are seen only where they are made: after an unlucky start there would never be one again.
 
     A draft that finds its own guesses unlikely is believed, one that finds them likely is not.
     """
     budget = TokenBudget(cost=linear, draft=TokenBudget(cost=lambda rows, context: 3.0))  # pays from 4/11 on
     tree, choices = TokenTree(1), [5]
-    tree.add(0, 4, "draft", grade)
+    tree.add(0, 4, "draft", draft_probability=(tenths + 0.5) / 10)
     for _ in range(tried):
         assert budget.worth_drafting(TokenTree(1), [0], 10)
         budget.learn(tree, walk(tree, [*choices, 5]))
@@ -211,7 +211,7 @@ def test_a_window_that_pays_stays():
 
 
 def test_a_window_that_is_too_dear_is_made_smaller_or_not_tried():
-    dear = (1 + HOPE - 1) / 8
+    dear = (MOST_COST - 1) / 8
     assert WindowTrial().columns(7, 4, 10, lambda rows, context: 1 + dear * (rows - 1)) == 1
     assert WindowTrial().columns(7, 4, 10, steep) == 0
 

@@ -19,21 +19,27 @@ class TokenTree:
         parents: node id of every node's parent, -1 for the root.
         depths: distance from the root; the node's position is the root's position plus its depth.
         sources: where each node came from ("window", "ngram", "prompt", "draft", ...; "text" for the root).
-        grades: per node, how its source grades it (prompt lookup: tokens that matched); 0 where it says nothing.
+        match_lengths: per node, how many tokens before the guess matched those before its source; 0 where unknown, and
+            as the pools say.
+        draft_probabilities: per node, its probability under the draft; 0.0 where no draft gave it one.
         skipped: nodes that a token budget leaves out of the forward.
         proposals: per parent, where its children were drawn and the rejection verifier must know how: (the tokens in
             the order they were drawn, repeats included; the distribution [vocabulary]; whether with replacement).
         ancestors: per node a bit set of itself and its ancestors (bit i = node i): its row of the attention mask.
     """
 
-    __slots__ = ("ancestors", "children", "depths", "grades", "parents", "proposals", "skipped", "sources", "tokens")
+    __slots__ = (
+        "ancestors", "children", "depths", "draft_probabilities", "match_lengths", "parents", "proposals", "skipped",
+        "sources", "tokens",
+    )  # fmt: skip
 
     def __init__(self, root: int) -> None:
         self.tokens = [root]
         self.parents = [-1]
         self.depths = [0]
         self.sources = ["text"]
-        self.grades = [0]
+        self.match_lengths = [0]
+        self.draft_probabilities = [0.0]
         self.skipped: frozenset[int] = frozenset()
         self.proposals: dict[int, tuple[list[int], Any, bool]] = {}
         self.ancestors = [1]
@@ -45,7 +51,7 @@ class TokenTree:
     def __repr__(self) -> str:
         return f"TokenTree({len(self)} nodes, depth {max(self.depths)})"
 
-    def add(self, parent: int, token: int, source: str, grade: int = 0) -> int:
+    def add(self, parent: int, token: int, source: str, match_length: int = 0, draft_probability: float = 0.0) -> int:
         """Add `token` below `parent` (or find it there) and return its node id."""
         known = self.children.get((parent, token))
         if known is not None:
@@ -58,15 +64,16 @@ class TokenTree:
         self.parents.append(parent)
         self.depths.append(self.depths[parent] + 1)
         self.sources.append(source)
-        self.grades.append(grade)
+        self.match_lengths.append(match_length)
+        self.draft_probabilities.append(draft_probability)
         self.ancestors.append(self.ancestors[parent] | 1 << node)
         return node
 
-    def add_chain(self, parent: int, tokens: Iterable[int], source: str, grade: int = 0) -> list[int]:
+    def add_chain(self, parent: int, tokens: Iterable[int], source: str, match_length: int = 0) -> list[int]:
         """Add `tokens` one below the other, starting below `parent`; returns their node ids."""
         nodes = []
         for token in tokens:
-            parent = self.add(parent, token, source, grade)
+            parent = self.add(parent, token, source, match_length)
             nodes.append(parent)
         return nodes
 

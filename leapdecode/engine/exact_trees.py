@@ -115,6 +115,8 @@ def _graft(tree: TokenTree, made: TokenTree, root: int, most: int) -> list[int]:
         if node in tree.skipped:
             continue
         parent = places[tree.parents[node]]
-        places[node] = made.add(parent, tree.tokens[node], tree.sources[node], tree.grades[node])
+        places[node] = made.add(
+            parent, tree.tokens[node], tree.sources[node], tree.match_lengths[node], tree.draft_probabilities[node]
+        )
         waiting += below[node][::-1]
     return places

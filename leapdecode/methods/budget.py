@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
 from leapdecode.methods.rates import (
-    CLAIM_WEIGHT,
-    CLAIMS,
+    CONFIDENCE,
+    CONFIDENCE_WEIGHT,
     DRAFT_PRIOR,
     DRAFT_WEIGHT,
     WEIGHT,
     HitRates,
-    claims_of,
     coarse_to_fine,
+    confidence_of,
     drafts_of,
     kinds_of,
 )
@@ -25,15 +25,15 @@ from leapdecode.methods.trial import StepCost, WindowTrial
 from leapdecode.verify.walk import Verdict
 
 AHEAD, RECENT = 4, 16  # draft forwards: that are judged together, that a mean goes over
-PACE_FORGET = 0.98  # per step: the pace of easy texts asks too much of guesses in hard ones
+DECAY = 0.98  # per step, of the tokens and the time that throughput is made of
 
 
 @dataclass
-class Pace:
-    """Tokens per time of decoding of late: what a guess's rows could bring elsewhere.
+class Throughput:
+    """Tokens per time over the last steps, lambda = sum(DECAY^i tokens_i) / sum(DECAY^i time_i), i steps ago.
 
-    To gain most tokens per time over many steps, a step takes what gains more than this on its own (the ratio of sums
-    is greatest there); a step's own ratio would ask too much of guesses in rich steps and too little in poor ones.
+    A guess is worth its rows where its expected tokens exceed lambda times the time that it adds: with that rule the
+    ratio of all tokens to all time is greatest (Dinkelbach 1967, On Nonlinear Fractional Programming).
     """
 
     tokens: float = 0.0
@@ -44,7 +44,7 @@ class Pace:
         return max((WEIGHT + self.tokens) / (WEIGHT * plain + self.time), 1 / plain)
 
     def learn(self, tokens: int, time: float) -> None:
-        self.tokens, self.time = PACE_FORGET * self.tokens + tokens, PACE_FORGET * self.time + time
+        self.tokens, self.time = DECAY * self.tokens + tokens, DECAY * self.time + time
 
 
 @dataclass
@@ -70,7 +70,7 @@ class TokenBudget:
     cost: StepCost | None = None
     draft: "TokenBudget | None" = None  # for the trees that a draft decodes with; its cost is in the same unit
     rates: HitRates = field(default_factory=HitRates)
-    pace: Pace = field(default_factory=Pace)
+    throughput: Throughput = field(default_factory=Throughput)
     window: WindowTrial = field(default_factory=WindowTrial)
     drafting: DraftForwards = field(default_factory=DraftForwards)  # for drafts that decode by trees of their own
 
@@ -93,7 +93,7 @@ class TokenBudget:
     def _best(self, most: int, chances: list[float], always: int, context: int) -> int:
         """How many of the likeliest nodes bring most tokens beyond those that their time brings on average."""
         assert self.cost is not None
-        rate = self.pace.rate(self.cost(1, context))
+        rate = self.throughput.rate(self.cost(1, context))
         expected, best, best_count = 0.0, -rate * self.cost(always, context), 0
         for count in range(1, most + 1):
             expected += chances[count - 1]
@@ -136,11 +136,11 @@ class TokenBudget:
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
         chances, depth, last = self.chances(tree), tree.depths[level[0]], last or DraftForwards(len(level))
-        rate, drafting = self.pace.rate(self.cost(1, context)), self.draft.cost(last.rows, context)
+        rate, drafting = self.throughput.rate(self.cost(1, context)), self.draft.cost(last.rows, context)
         reached, gain = sum(chances[node] for node in level), 0.0
-        claim = self.rates.rate(CLAIMS, CLAIM_WEIGHT, chance=DRAFT_PRIOR)
+        confidence = self.rates.rate(CONFIDENCE, CONFIDENCE_WEIGHT, chance=DRAFT_PRIOR)
         for ahead in range(1, AHEAD + 1):
-            reached *= self.rates.rate(drafts_of(depth + ahead), DRAFT_WEIGHT, DRAFT_WEIGHT, claim)
+            reached *= self.rates.rate(drafts_of(depth + ahead), DRAFT_WEIGHT, DRAFT_WEIGHT, confidence)
             gain += reached * (1 + last.tokens) / 2
             more = self.cost(size + ahead * grows, context) - self.cost(size, context) + ahead * drafting
             if gain > rate * more:
@@ -154,7 +154,7 @@ class TokenBudget:
         time = self.cost(len(tree) - len(tree.skipped), context)
         if forwards and self.draft is not None and self.draft.cost is not None:
             time += forwards * self.draft.cost(-(-rows // forwards), context)
-        self.pace.learn(tokens, time)
+        self.throughput.learn(tokens, time)
 
     def chances(self, tree: TokenTree) -> list[float]:
         """Per node the estimated chance that the walk reaches it: its own, given its parent, times its parent's."""
@@ -177,5 +177,5 @@ class TokenBudget:
                     drafted[parent] = drafted.get(parent, False) or hit
         for parent, hit in drafted.items():
             self.rates.learn(drafts_of(tree.depths[parent] + 1), hit)
-        for claim in claims_of(tree).values():
-            self.rates.learn(CLAIMS, claim)
+        for confidence in confidence_of(tree).values():
+            self.rates.learn(CONFIDENCE, confidence)

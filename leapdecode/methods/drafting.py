@@ -5,7 +5,6 @@ from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
 from leapdecode.methods.budget import TokenBudget
-from leapdecode.methods.rates import grade_of
 
 
 def grow(
@@ -62,7 +61,7 @@ def propose(tree: TokenTree, parent: int, tokens: list[int], drawn_from: Any, re
 def _children(tree: TokenTree, parent: int, tokens: list[int], likely: list[float], confidence: float) -> Iterable[int]:
     """Add `tokens` below `parent`; yields those that are likely enough to grow on."""
     for token, chance in zip(tokens, likely, strict=True):
-        node = tree.add(parent, token, "draft", grade_of(chance))
+        node = tree.add(parent, token, "draft", draft_probability=chance)
         if chance >= confidence:
             yield node
 

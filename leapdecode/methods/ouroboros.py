@@ -11,7 +11,6 @@ from itertools import islice
 from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
 from leapdecode.methods.drafting import probabilities, propose
-from leapdecode.methods.rates import grade_of
 from leapdecode.pools.branches import Branches
 from leapdecode.pools.ngrams import BEFORE, NgramPool
 from leapdecode.pools.window import LookaheadWindow
@@ -80,8 +79,8 @@ class Ouroboros(Method):
         last, pool = self.drafted[-1], self.branches.pool
         key = tree.tokens[last]
         found = list(islice(pool.get(key, before(sequence, tree, last)), self.suffixes))
-        for phrase, grade in found:
-            nodes = tree.add_chain(last, phrase[: self.phrase_length - 1], "phrase", grade)
+        for phrase, match_length in found:
+            nodes = tree.add_chain(last, phrase[: self.phrase_length - 1], "phrase", match_length)
             self.offered[nodes[-1]] = phrase
         for phrase, _ in reversed(found):
             pool.touch(key, phrase)
@@ -139,16 +138,16 @@ class Ouroboros(Method):
             parent = self.drafted[-1]
             if found.drawn_from is not None:
                 propose(tree, parent, tokens, found.drawn_from[number])
-            self.drafted.append(tree.add(parent, tokens[0], "draft", grade_of(chances[0])))
+            self.drafted.append(tree.add(parent, tokens[0], "draft", draft_probability=chances[0]))
             if len(tokens) > 1 and chances[1] >= self.second:
-                self.add_second(sequence, tree, tree.add(parent, tokens[1], "second", grade_of(chances[1])))
+                self.add_second(sequence, tree, tree.add(parent, tokens[1], "second", draft_probability=chances[1]))
         return [chances[0] for chances in likely]
 
     def add_second(self, sequence: Sequence, tree: TokenTree, node: int) -> None:
         """A phrase behind the draft's second choice."""
         found = self.branches.pool.get(tree.tokens[node], before(sequence, tree, node))
-        for phrase, grade in islice(found, int(self.lengthen)):
-            tree.add_chain(node, phrase[: self.phrase_length - 1], "phrase", grade)
+        for phrase, match_length in islice(found, int(self.lengthen)):
+            tree.add_chain(node, phrase[: self.phrase_length - 1], "phrase", match_length)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         if self.from_verification:

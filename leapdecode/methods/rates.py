@@ -7,14 +7,14 @@ from leapdecode.core import TokenTree
 PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
 FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
 DRAFT_WEIGHT = 32.0  # both for drafts, which are seen only where some are made: a few misses must not end drafting
-DRAFT_PRIOR, CLAIM_WEIGHT = 0.8, 4.0  # hope in a draft, and how many of its own claims that counts for
-DRAFTED = ("draft", "second")  # the sources whose grades are chances
-GRADES = 10  # a drafted node's grade is its probability under the draft, in tenths
-FORGET = 0.998  # per step: texts change their ways
+DRAFT_PRIOR, CONFIDENCE_WEIGHT = 0.8, 4.0  # an unknown draft's confidence, and how many observations it counts for
+DRAFTED = ("draft", "second")  # the sources whose nodes have draft probabilities
+BUCKETS = 10  # of draft probabilities
+FORGET = 0.998  # per step, of every count: what was seen n steps ago counts FORGET ** n
 DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
 
 FRESH = 8  # steps
-CLAIMS: list[Hashable] = ["claims"]  # the kind of all that a draft says of its own guesses
+CONFIDENCE: list[Hashable] = ["confidence"]  # the kind of the probabilities that a draft gives its own guesses
 Kind = tuple[str, str, int, int, int]
 
 
@@ -36,7 +36,7 @@ class HitRates:
         """The chance for a node of a kind, at most `FRESH` steps old."""
         found = self.known.get(kind)
         if found is None:
-            chance = claimed(kind[2]) if kind[0] in DRAFTED else PRIOR
+            chance = middle_of(kind[2]) if kind[0] in DRAFTED else PRIOR
             found = self.known[kind] = self.rate(coarse_to_fine(kind), chance=chance)
         return found
 
@@ -59,7 +59,7 @@ class HitRates:
 
 
 def kinds_of(tree: TokenTree) -> list[Kind]:
-    """Per node its source, what its guess lies behind, match length, depth in the guess, place among siblings.
+    """Per node its source, what its guess lies behind, score, depth in the guess, place among siblings.
 
     A guess is a run of nodes of one source: a phrase behind a draft is another thing than one behind the text.
     """
@@ -71,33 +71,39 @@ def kinds_of(tree: TokenTree) -> list[Kind]:
         behind[node] = behind[parent] if goes_on else tree.sources[parent]
         depths[node] = depths[parent] + 1 if goes_on else 1
         depth, place = min(depths[node], DEEPEST), min(counted[parent], LAST_PLACE)
-        found.append((source, behind[node], tree.grades[node], depth, place))
+        found.append((source, behind[node], _score(tree, node), depth, place))
         counted[parent] += 1
     return found
 
 
 def coarse_to_fine(kind: Kind) -> list[Hashable]:
-    """Source, with what it lies behind, with match length, with depth, with place among siblings."""
+    """Source, with what it lies behind, with score, with depth, with place among siblings."""
     return [kind[0], kind[:2], kind[:3], kind[:4], kind]
 
 
-def grade_of(chance: float) -> int:
-    """The grade of a drafted node."""
-    return min(int(chance * GRADES), GRADES - 1)
+def _score(tree: TokenTree, node: int) -> int:
+    """The bucket of a node's draft probability p, floor(10 p), or else its match length."""
+    if tree.sources[node] in DRAFTED:
+        return bucket_of(tree.draft_probabilities[node])
+    return tree.match_lengths[node]
 
 
-def claimed(grade: int) -> float:
-    """The chance that a drafted node's grade stands for."""
-    return (grade + 0.5) / GRADES
+def bucket_of(probability: float) -> int:
+    return min(int(probability * BUCKETS), BUCKETS - 1)
 
 
-def claims_of(tree: TokenTree) -> dict[int, float]:
-    """Per node with drafted children the chance that one of them hits, as the draft sees it."""
+def middle_of(bucket: int) -> float:
+    """The probability in the middle of a bucket."""
+    return (bucket + 0.5) / BUCKETS
+
+
+def confidence_of(tree: TokenTree) -> dict[int, float]:
+    """Per node with drafted children the draft's probability that one of them is right."""
     found: dict[int, float] = {}
     for node in range(1, len(tree)):
         if tree.sources[node] == "draft":
-            parent = tree.parents[node]
-            found[parent] = min(found.get(parent, 0.0) + claimed(tree.grades[node]), 1.0)
+            parent, probability = tree.parents[node], middle_of(bucket_of(tree.draft_probabilities[node]))
+            found[parent] = min(found.get(parent, 0.0) + probability, 1.0)
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-HOPE = 0.5  # a window is tried where it makes a step at most this much dearer
+MOST_COST = 1.5  # a window is tried where a step with it takes at most this many times a plain one
 TRIAL, FIRST_REST, LONGEST_REST = 24, 64, 8192  # steps
 
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
@@ -14,7 +14,7 @@ class WindowTrial:
     """Whether a window of Jacobi trajectories pays: tried where rows are cheap enough, judged by the tokens it gained.
 
     A failed trial is repeated after a rest that doubles each time, and is four times as long where nothing was gained
-    at all, so that hope costs little.
+    at all.
     """
 
     width: int = 0
@@ -33,7 +33,7 @@ class WindowTrial:
         if self.steps > 0:
             return 0
         width = wanted
-        while width and (width * height == 1 or cost(width * height, context) > (1 + HOPE) * cost(1, context)):
+        while width and (width * height == 1 or cost(width * height, context) > MOST_COST * cost(1, context)):
             width //= 2
         self.width, self.rows, self.steps = width, width * height - 1, 0 if width else FIRST_REST
         self.gained = self.tokens = self.spent_rows = 0.0

@@ -39,8 +39,8 @@ class Branches:
         Given the tokens `before` the root, n-grams come first that followed more of them.
         """
         tree = TokenTree(root)
-        for continuation, grade in islice(self.pool.get(root, before), self.guesses):
-            tree.add_chain(0, continuation[: self.size - 1], source, grade)
+        for continuation, match_length in islice(self.pool.get(root, before), self.guesses):
+            tree.add_chain(0, continuation[: self.size - 1], source, match_length)
         return tree
 
     def place(self, tree: TokenTree, width: int | None = None) -> None:
@@ -58,7 +58,7 @@ class Branches:
 
     def gained(self, tree: TokenTree, path: list[int]) -> int:
         """How many tokens of an accepted path there were thanks to the window."""
-        return sum(tree.grades[node] == HARVESTED or tree.sources[node] == "window" for node in path)
+        return sum(tree.match_lengths[node] == HARVESTED or tree.sources[node] == "window" for node in path)
 
     def advance(self, choices: list[int], tokens: list[int], accepted: int) -> None:
         """Learn from a step whose last `accepted` of `tokens` are new; the last one is the next root."""

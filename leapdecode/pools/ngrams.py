@@ -14,13 +14,13 @@ FORMAT = 2
 PER_KEY, MOST_TOKENS = 50, 1 << 20
 BEFORE = 6  # tokens before an n-gram that are remembered
 REASON = 200  # characters of what is said about a file that cannot be read
-Origin = tuple[int, tuple[int, ...]]  # grade, the tokens before the key
+Origin = tuple[int, tuple[int, ...]]  # match length, the tokens before the key
 
 
 class NgramPool:
     """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G).
 
-    Each continuation has a grade, a small number that says where it came from (the lowest stays), and where it was
+    Each continuation has a match length, 1 for what comes from a window and else 0 (the lowest stays), and where it was
     found in a text, the tokens before its key there.
 
     Args:
@@ -45,14 +45,14 @@ class NgramPool:
     def __len__(self) -> int:
         return sum(len(values) for values in self.entries.values())
 
-    def add(self, key: int, value: tuple[int, ...], grade: int = 0, before: tuple[int, ...] = ()) -> None:
+    def add(self, key: int, value: tuple[int, ...], match_length: int = 0, before: tuple[int, ...] = ()) -> None:
         """Remember that `value` followed `key`; the least recently used continuation leaves when there are too many."""
         if self.per_key == 0:
             return
         values = self.entries.setdefault(key, OrderedDict())
         known = value in values
-        old = values.get(value, (grade, before))
-        values[value] = min(grade, old[0]), before or old[1]
+        old = values.get(value, (match_length, before))
+        values[value] = min(match_length, old[0]), before or old[1]
         values.move_to_end(value)
         self.tokens += 0 if known else 1 + len(value)
         if len(values) > self.per_key:
@@ -89,17 +89,17 @@ class NgramPool:
                 self.uses.move_to_end((key, value))
 
     def get(self, key: int, before: list[int] | None = None) -> Iterator[tuple[tuple[int, ...], int]]:
-        """(continuation, grade) pairs of `key`, newest first.
+        """(continuation, match_length) pairs of `key`, newest first.
 
-        Given the tokens `before` the key, continuations come first that followed more of them, and the grade tells how
-        many: 1 plus that number, where there are any.
+        Given the tokens `before` the key, continuations come first that followed more of them. Their match length is 1
+        plus that number, where there are any.
         """
         found = reversed(self.entries.get(key, OrderedDict()).items())
         if before is None:
-            return ((value, grade) for value, (grade, _) in found)
-        matched = [(matching(there, before), value, grade) for value, (grade, there) in found]
+            return ((value, match_length) for value, (match_length, _) in found)
+        matched = [(matching(there, before), value, match_length) for value, (match_length, there) in found]
         matched.sort(key=lambda item: -item[0])
-        return ((value, 1 + count if count else grade) for count, value, grade in matched)
+        return ((value, 1 + count if count else match_length) for count, value, match_length in matched)
 
     def bind(self, tokenizer: str, vocabulary: int | None = None) -> None:
         """Tie the pool to a tokenizer's fingerprint, and compare its ids with a model's vocabulary.
@@ -163,10 +163,10 @@ class NgramPool:
                 raise ValueError(f"format {content['format']!r}, not {FORMAT}")
             if not isinstance(pool.tokenizer, str | None):
                 raise ValueError("tokenizer is a fingerprint, or null")
-            for grade, before, key, *value in ngrams:
-                if not value or not all(type(n) is int and n >= 0 for n in (grade, *before, key, *value)):
-                    raise ValueError("an n-gram is a grade, the ids before it, and at least two token ids")
-                pool.add(key, tuple(value), grade, tuple(before))
+            for match_length, before, key, *value in ngrams:
+                if not value or not all(type(n) is int and n >= 0 for n in (match_length, *before, key, *value)):
+                    raise ValueError("an n-gram is a match length, the ids before it, and at least two token ids")
+                pool.add(key, tuple(value), match_length, tuple(before))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             reason = " ".join(str(error).split())[:REASON]
             raise PoolError(f"{path} is no readable pool of n-grams ({reason})") from error

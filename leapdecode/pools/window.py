@@ -9,7 +9,7 @@ import random
 from leapdecode.core import TokenTree
 from leapdecode.pools.ngrams import NgramPool
 
-HARVESTED = 1  # the grade of n-grams that come from a window
+HARVESTED = 1  # the match length of n-grams that come from a window
 
 
 class LookaheadWindow:
