@@ -41,6 +41,20 @@ def test_the_example_method_is_a_lossless_method():
     assert texts(made) == texts(decode(runner("llama"), prompts(), params=params))
 
 
+def test_the_example_source_guesses_words_and_is_lossless():
+    space = {}
+    exec(compile(blocks("docs/adding_a_source.md")[0], "adding_a_source.md", "exec"), space)
+    words, params = space["Words"], SamplingParams(max_tokens=40, temperature=0.7)
+    plain = decode(runner("llama"), prompts(), params=params)
+    source, told = plain[0].generated, space["WORDS"]
+    told[:] = [source[place : place + 4] for place in range(8)]  # words that this text is made of
+    asked = [Request(text, params, words(), stream=number) for number, text in enumerate(prompts())]
+    made = finish(runner("llama"), None, asked, batch_size=8)
+    assert texts(made) == texts(plain)
+    assert max(made[0].stats.accepted_lengths) > 2
+    assert any("word" in step.sources for step in made[0].steps)
+
+
 def pages():
     """Every page in Markdown that readers are led to."""
     places = ("*.md", "docs/**/*.md", "benchmarks/*.md")
