@@ -29,7 +29,6 @@ from leapdecode.cli.common import (
 from leapdecode.cli.contenders import parse_methods
 from leapdecode.cli.results import note_plots, resuming, show
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.errors import OptionError
 from leapdecode.measure.presets import PRESETS, find_preset
 
 ROOT = Path("leapdecode-bench")
@@ -125,6 +124,7 @@ def bench(
         top_p=top_p,
         seed=seed,
     )
+    check_early(tasks, peers, batch_size)
     llm = open_llm(
         model,
         draft,
@@ -157,6 +157,16 @@ def bench(
         raise typer.Exit(1)
 
 
+def check_early(tasks: str, peers: str | None, batch_size: int) -> None:
+    """Raise what can be known before a model is loaded."""
+    from leapdecode.measure.peers import check_peers
+    from leapdecode.measure.workloads import check_tasks
+
+    check_tasks(tasks)
+    if peers:
+        check_peers(peers, batch_size)
+
+
 def prepare(
     llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int,
     rounds: int, batch_size: int, peers: str | None, sampling: SamplingParams,
@@ -168,8 +178,6 @@ def prepare(
     from leapdecode.measure.workloads import build
 
     check_drafts(llm, [name for name, _ in chosen])
-    if peers and batch_size > 1:
-        raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
     contenders: list[Contender] = [ours(llm, name, options) for name, options in chosen]
     contenders += other_engines(peers, llm) if peers else []
     workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup)

@@ -69,16 +69,16 @@ def tune(
         check_budget(most)
         options["budget"] = most
     from leapdecode.measure.tune import Search, values_to_try
+    from leapdecode.measure.workloads import build, check_tasks
 
     values_to_try(method, options)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
+    check_tasks(tasks)
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled, exact=exact,
         prefix_cache=False,
     )  # fmt: skip
     check_drafts(llm, [method])
-    from leapdecode.measure.workloads import build
-
     search = Search(llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds)
     _run(search)
     others = {"device": device, "dtype": dtype, "attn": attn, "temperature": temperature}

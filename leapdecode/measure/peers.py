@@ -137,9 +137,16 @@ def own_ends(model: Any) -> Iterator[None]:
         config.eos_token_id = ends
 
 
-def peers(name: str, llm: LLM) -> list[Contender]:
-    """The contenders that `--peers NAME` adds; raises `OptionError` for a name that is not known."""
+def check_peers(name: str, batch_size: int = 1) -> None:
+    """Raise `OptionError` for a name that is not known, and for batches, which peers do not decode."""
     if name != "hf":
         raise OptionError(f"--peers {name!r} is not known; choose hf")
+    if batch_size > 1:
+        raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
+
+
+def peers(name: str, llm: LLM) -> list[Contender]:
+    """The contenders that `--peers NAME` adds; raises `OptionError` for a name that is not known."""
+    check_peers(name)
     modes = ["plain", "prompt_lookup"] + (["assisted"] if llm.draft is not None else [])
     return [HuggingFace(llm, mode) for mode in modes]

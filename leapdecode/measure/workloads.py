@@ -34,17 +34,33 @@ def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams
     of each in turn, "mix=shuffle:..." in any order. ":max_tokens=N" behind a name limits its texts. Raises
     `UnknownName`, `OptionError`, and `PromptError` for a prompt that is no text or too long.
     """
+    made = [_build(part, llm, limit, seed, sampling, warmup) for part in _parts(wanted)]
+    twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
+    if twice:
+        raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
+    return made
+
+
+def check_tasks(wanted: str) -> None:
+    """Raise what can be wrong with a list of names whatever the model is."""
+    for part in _parts(wanted):
+        name = LENGTH.sub("", part)
+        if "=" in name and not name.startswith(MIX):
+            format, _, path = name.partition("=")
+            read_prompts(format, Path(path))
+        elif name != CONTROL:
+            _examples(name, "held_out", 1, 0)
+
+
+def _parts(wanted: str) -> list[str]:
+    """The names in a list by comma, each once; "all" is every task."""
     parts = [part.strip() for part in wanted.split(",") if part.strip()]
     if ALL in parts:
         place = parts.index(ALL)
         parts[place : place + 1] = [*names(), "code/source"]
     if not parts:
         raise OptionError(f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, jsonl=FILE")
-    made = [_build(part, llm, limit, seed, sampling, warmup) for part in dict.fromkeys(parts)]
-    twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
-    if twice:
-        raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
-    return made
+    return list(dict.fromkeys(parts))
 
 
 def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int) -> Workload:
