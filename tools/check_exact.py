@@ -5,6 +5,7 @@
     python tools/check_exact.py ... --temperature 0.8        # sampled
     python tools/check_exact.py ... --batch-size 8 --lengths 50,1500    # more prompts than slots, lengths mixed
     python tools/check_exact.py ... --random-draft --methods draft_model,ouroboros
+    python tools/check_exact.py ... --turns                 # a chat's second turn, behind the first one's prefix cache
 
 Plain decoding of each prompt alone is the reference. Of texts that were decoded alone, the cached keys and values are
 compared too, bit for bit: rounding that changed no token shows there. Every text is a line of the output; a run that
@@ -30,6 +31,7 @@ import leapdecode
 from leapdecode import LLM, SamplingParams
 
 PLAIN = "autoregressive"
+NEXT = "\nNow explain this again, in other words.\n"
 DECODING = ("core", "engine", "llm", "methods", "model", "pools", "verify")  # folders that decide on a text
 DRAFT_SHAPE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 2,
                "num_key_value_heads": 1, "head_dim": 32}  # fmt: skip
@@ -104,7 +106,7 @@ class Run:
         self.llm, self.arguments, self.prompts = llm, arguments, prompts
         self.sampling = SamplingParams(max_tokens=arguments.max_tokens, temperature=arguments.temperature, seed=7)
         given = (arguments.model, str(llm.model.dtype), arguments.temperature, arguments.max_tokens,
-                 arguments.compile, sources(), torch.get_num_threads())  # fmt: skip
+                 arguments.compile, arguments.turns, sources(), torch.get_num_threads())  # fmt: skip
         self.key = [str(part) for part in given]
         self.known: dict[str, dict[str, Any]] = {}
         if arguments.output.exists():
@@ -116,22 +118,33 @@ class Run:
         ids = json.dumps(self.prompts[number])
         return " | ".join([*self.key, method, str(batch), hashlib.sha256(ids.encode()).hexdigest()[:12]])
 
+    def _second_turn(self, ids: list[int], method: str) -> Any:
+        """The first turn, decoded by `method`, and a question; plain decoding gets it without a prefix cache."""
+        self.llm.reset_prefix_cache()
+        first = self.llm.generate(list(ids), method=method, sampling=self.sampling)
+        if method == PLAIN:
+            self.llm.reset_prefix_cache()
+        return [*ids, *first.token_ids, *self.llm.tokenizer(NEXT)["input_ids"]]
+
     def texts(self, method: str, batch: int) -> list[dict[str, Any]]:
         """A record per prompt."""
         missing = [n for n in range(len(self.prompts)) if self._key(method, n, batch) not in self.known]
         group = len(missing) if batch > 1 else 1
         for first in range(0, len(missing), max(group, 1)):
             numbers, began = missing[first : first + group], time.perf_counter()
-            asked: list[Any] = [self.prompts[number] for number in numbers]
+            asked = [self.prompts[number] for number in numbers]
+            if self.arguments.turns:
+                asked = [self._second_turn(ids, method) for ids in asked]
             self.llm.runner.spare.clear()
             results = self.llm.generate(asked, method=method, sampling=self.sampling, batch_size=batch)
             for number, result in zip(numbers, results, strict=True):
                 record = {
                     "key": self._key(method, number, batch), "token_ids": result.token_ids, "exact": result.exact,
+                    "reused": result.stats.reused_tokens,
                     "steps": len(result.steps), "seconds": (time.perf_counter() - began) / len(numbers),
                 }  # fmt: skip
                 if batch == 1:
-                    cached = len(self.prompts[number]) + len(result.token_ids) - 1
+                    cached = len(result.prompt_token_ids) + len(result.token_ids) - 1
                     record["states"] = states_of(self.llm, cached)
                 self.known[record["key"]] = record
                 with self.arguments.output.open("a") as file:
@@ -154,12 +167,13 @@ def main() -> None:
     parser.add_argument("--lengths", help="SHORTEST,LONGEST tokens of a prompt")
     parser.add_argument("--random-draft", action="store_true")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--turns", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("build/exact.jsonl"))
     arguments = parser.parse_args()
     draft = random_draft(arguments.model, getattr(torch, arguments.dtype)) if arguments.random_draft else None
     llm = LLM(
         arguments.model, draft=draft, dtype=arguments.dtype, device="cpu", exact=True, compile=arguments.compile,
-        prefix_cache=False,
+        prefix_cache=arguments.turns,
     )  # fmt: skip
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     lengths = [int(part) for part in arguments.lengths.split(",")] if arguments.lengths else []
@@ -174,6 +188,8 @@ def main() -> None:
         if arguments.batch_size == 1:
             equal = sum(one["states"] == other["states"] for one, other in zip(own, plain, strict=True))
             bits = f", keys and values bit-equal {equal} of {len(own)}"
+        reused = sum(one["reused"] for one in own)
+        bits += f", {reused} tokens from the prefix cache" if reused else ""
         slots = f" in batches of {arguments.batch_size}" if arguments.batch_size > 1 else ""
         print(f"{method}{slots}: identical {same} of {len(own)}{bits}, {hits:.2f} tokens per forward", flush=True)
 
