@@ -25,7 +25,7 @@ from leapdecode.model.exact_probe import MOST_ROWS, Probe
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 4  # of what is kept on disk
+FORMAT = 5  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 MOSTS = (64, 48, 32, 16)  # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 COMPARED = 16  # rows compared at least, over several forwards where one is smaller
@@ -143,13 +143,13 @@ def _compare(probe: Probe, whole: bool) -> RowClasses:
     classes = _classes(probe, SHOWN if whole else FIRST)
     if not whole:
         unit = next((unit for unit in FIRST if any(unit in sizes and FIRST[-1] in sizes for sizes in classes)), 0)
-        early = RowClasses(unit, FIRST[-1], _cost(probe, unit), classes, whole=False)
+        early = RowClasses(unit, FIRST[-1], probe.cost(unit), classes, whole=False)
         if not early.cheap:
             return early
     found = []
     for most in (probe.most, *(most for most in MOSTS if most < probe.most)):
         unit, reason = _unit(probe, most)
-        found.append(RowClasses(unit, most, _cost(probe, unit), classes, reason))
+        found.append(RowClasses(unit, most, probe.cost(unit), classes, reason))
         if found[-1].cheap:
             break
     best = next((one for one in found if one.cheap), None) or next((one for one in found if one.unit), found[0])
@@ -173,11 +173,6 @@ def _any_prefix(probe: Probe, classes: RowClasses) -> bool:
     reference = probe.text(count, classes.most)
     sizes = (count, count - classes.unit, classes.most + classes.unit, classes.unit)
     return all(_same(probe.text(min(count, 2 * size), size), reference) for size in sizes if size > 0)
-
-
-def _cost(probe: Probe, unit: int) -> float:
-    """Time of a forward of `unit` rows against one of a single row."""
-    return probe.seconds(unit) / probe.seconds(1) if unit > 1 else float(unit)
 
 
 def row_classes(runner: Runner, whole: bool = True, path: Path | None = None) -> RowClasses:

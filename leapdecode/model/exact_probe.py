@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 128
 CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
-TIMES = 7  # forwards of each kind that are timed; the fastest counts
+TIMES = 15  # forwards of each kind that are timed; the fastest counts
 
 
 class Probe:
@@ -33,6 +33,7 @@ class Probe:
         self.tokens = random.Random(0).choices(range(runner.vocabulary), k=max(2 * self.most, self.longest))
         self.source = torch.Generator().manual_seed(0)
         self.keys = self._random_keys()
+        self.costs: dict[int, float] = {}
         self.chains: dict[tuple[int, ...], list[Tensor]] = {}
 
     def _random_keys(self) -> dict[Any, Tensor]:
@@ -94,12 +95,22 @@ class Probe:
         self.runner.release(cache)
         return states
 
-    def seconds(self, rows: int) -> float:
-        """The fastest of a few forwards of one token padded to `rows` rows."""
-        cache, taken = self.cache(1), []
+    def cost(self, unit: int) -> float:
+        """Time of a forward of `unit` rows against one of a single row.
+
+        Each unit is timed once, so that no luck of a second timing speaks for a smaller number of rows.
+        """
+        if unit not in self.costs:
+            self.costs[unit] = self._cost(unit) if unit > 1 else float(unit)
+        return self.costs[unit]
+
+    def _cost(self, unit: int) -> float:
+        """By the fastest of a few forwards of each, in turns."""
+        cache, taken = self.cache(1), {unit: list[float](), 1: list[float]()}
         for _ in range(TIMES):
-            began = time.perf_counter()
-            self.runner.call([self.plan(0, 0, 1)], cache, rows=rows)[0][0, 0].argmax().item()
-            taken.append(time.perf_counter() - began)
+            for rows, seconds in taken.items():
+                began = time.perf_counter()
+                self.runner.call([self.plan(0, 0, 1)], cache, rows=rows)[0][0, 0].argmax().item()
+                seconds.append(time.perf_counter() - began)
         self.runner.release(cache)
-        return min(taken)
+        return min(taken[unit]) / min(taken[1])
