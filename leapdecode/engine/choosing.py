@@ -1,6 +1,8 @@
 """Choosing tokens at the nodes of a forward: all requests' choices reach the host in one transfer."""
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -8,7 +10,7 @@ from torch import Tensor
 from leapdecode.core import Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.verify.rejection import DraftSampler, RejectionSampler
-from leapdecode.verify.sampler import Sampler
+from leapdecode.verify.sampler import NOT_FINITE, Sampler
 
 Evaluated = tuple[ActiveRequest, Forward, ForwardResult]
 
@@ -31,32 +33,48 @@ def sampler_for(sequence: Sequence, model: str) -> Sampler:
 
 def choose(name: str, evaluated: list[Evaluated]) -> None:
     """Fill in the choices of every forward's result; a request whose own processor raises fails alone."""
-    picked: list[tuple[Evaluated, Tensor]] = []
+    picked: list[tuple[Evaluated, Tensor, Tensor | None]] = []
     for one in evaluated:
         active, forward, found = one
         if not found.nodes:  # the draft's context or the token limit leaves nothing to draft
             _enter(one, [])
             continue
         try:
-            picked.append((one, _picked(name, active, forward, found)))
+            picked.append((one, *_picked(name, active, forward, found)))
         except Exception as error:  # a user's processor may raise anything
             active.fail(error)
     if not picked:
         return
-    host = iter((torch.cat([tokens for _, tokens in picked]) if len(picked) > 1 else picked[0][1]).tolist())
-    for one, tokens in picked:
-        _enter(one, [next(host) for _ in range(len(tokens))])
+    host = iter(_on_host([tokens for _, tokens, _ in picked]))
+    scores = iter(_on_host([evidence for _, _, evidence in picked if evidence is not None]))
+    for one, tokens, evidence in picked:
+        chosen = [next(host) for _ in range(len(tokens))]
+        if evidence is not None:
+            top = one[1].top
+            for number in range(len(evidence)):
+                if not math.isfinite(next(scores)):
+                    chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
+        _enter(one, chosen)
 
 
-def _picked(name: str, active: ActiveRequest, forward: Forward, found: ForwardResult) -> Tensor:
-    """[nodes * top] the tokens chosen at every evaluated node, best first."""
+def _on_host(tensors: list[Tensor]) -> list[Any]:
+    """The values of vectors, one after the other, in one transfer."""
+    if not tensors:
+        return []
+    values: list[Any] = (torch.cat(tensors) if len(tensors) > 1 else tensors[0]).tolist()
+    return values
+
+
+def _picked(name: str, active: ActiveRequest, forward: Forward, found: ForwardResult) -> tuple[Tensor, Tensor | None]:
+    """[nodes * top] the tokens chosen at every evaluated node, best first; [nodes] what shows logits not finite."""
     sampler = active.samplers.get(name)
     if sampler is None:
         sampler = active.samplers[name] = sampler_for(active.sequence, name)
     sampler.replaced = forward.replacement
     tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
     found.scores_NV, found.drawn_from = sampler.scores_NV, sampler.drawn_from
-    return tokens.flatten()
+    evidence_N1 = sampler.evidence_N1
+    return tokens.flatten(), None if evidence_N1 is None else evidence_N1.flatten()
 
 
 def _enter(one: Evaluated, chosen: list[int]) -> None:
