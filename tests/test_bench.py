@@ -384,7 +384,7 @@ def test_presets_name_what_exists(llm, name):
         (("--methods", "lookahed"), "lookahead"),
         (("--methods", ""), "--methods is empty"),
         (("--methods", "lookahead:window=0"), "window"),
-        (("--methods", "lookahead:budget=none"), "row-budget"),
+        (("--methods", "lookahead:budget=none"), "--budget"),
         (("--tasks", "maths"), "math"),
         (("--preset", "scalin"), "scaling"),
         (("--peers", "vllm"), "hf"),

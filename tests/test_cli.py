@@ -154,7 +154,7 @@ BAD = {
     "seed of a bench": (["bench", "--seed", str(-(1 << 64)), "--limit", "1"], 2, "seed"),
     "temperature that is no number": (["generate", "x", "--temperature", "nan"], 2, "temperature=nan"),
     "empty stop string": (["generate", "x", "--stop", ""], 2, "not empty"),
-    "budget": (["generate", "x", "--budget", "much"], 2, "row-budget"),
+    "budget": (["generate", "x", "--budget", "much"], 2, "--budget"),
 }
 
 

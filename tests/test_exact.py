@@ -11,6 +11,7 @@ from leapdecode.engine import exact_trees
 from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.model import exact
 from leapdecode.model.exact import RowClasses, find_row_classes, row_classes
+from leapdecode.model.exact_probe import Probe
 
 BRANCHING = ("lookahead", "multi_candidate", "ouroboros")
 METHODS = ("jacobi", "prompt_lookup", "draft_model", *BRANCHING)
@@ -177,9 +178,9 @@ def test_what_was_too_dear_for_auto_stays_so(monkeypatch, tmp_path):
     runner, file = pair().runner, tmp_path / "facts.json"
     runner.exact = None
     monkeypatch.setattr(exact, "AUTO_COST", 1.15)
-    monkeypatch.setattr(exact, "_cost", lambda *_: 1.3)
+    monkeypatch.setattr(Probe, "cost", lambda *_: 1.3)
     assert not row_classes(runner, whole=False, path=file).cheap
-    monkeypatch.setattr(exact, "_cost", lambda *_: 1.0)
+    monkeypatch.setattr(Probe, "cost", lambda *_: 1.0)
     found = row_classes(runner, whole=True, path=file)
     assert found.whole
     assert not found.cheap

@@ -13,6 +13,7 @@ from leapdecode.core import Sequence
 from leapdecode.hf.rows import Row
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
+from leapdecode.model.sequence_cache import Room
 
 Layers = list[tuple[Tensor, Tensor]]  # per layer keys and values, [H, S, D] each
 
@@ -39,6 +40,9 @@ class Keeping:
         self.runner, self.vocabulary = runner, runner.vocabulary
         self.max_length = runner.max_length
         self.kept: dict[int, Layers] = {}
+
+    def cache_bytes(self, room: Room) -> int:
+        return self.runner.cache_bytes(room)
 
     def open(self, rows: int, slots: int) -> KeptCache:
         return KeptCache(self.runner, rows, slots, self.kept)
