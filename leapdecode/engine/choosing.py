@@ -1,4 +1,4 @@
-"""Choosing tokens at the nodes of a forward: all requests' choices reach the host in one transfer."""
+"""Choosing tokens at the nodes of a forward: all requests' choices reach the host together."""
 
 import math
 from dataclasses import replace

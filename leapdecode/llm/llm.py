@@ -86,7 +86,7 @@ class LLM:
         self.draft_runner = prepare(self.draft, compiled=compile) if self.draft is not None else None
         self.lock = threading.RLock()
         self.memory = CacheMemory(limit or default_limit(self.runner.device))
-        keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
+        self.prefixes = keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
 
     @property
@@ -110,7 +110,8 @@ class LLM:
     def reset_prefix_cache(self) -> None:
         """Forget what is kept of texts that have ended."""
         with self.lock:
-            self.memory.forget()
+            for prefixes in self.prefixes:
+                prefixes.shrink(0)
 
     def generate(
         self,

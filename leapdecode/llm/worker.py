@@ -82,8 +82,9 @@ class Worker:
             if isinstance(order, Listener):
                 self._add(order)
             elif self.listeners.pop(order, None) is not None:
-                self.engine.abort(order)
-                self.engine.result(order)
+                with self.lock:
+                    self.engine.abort(order)
+                    self.engine.result(order)
 
     def _add(self, listener: Listener) -> None:
         try:

@@ -94,7 +94,7 @@ class KVCache:
         Under exact decoding that is what their own prompts' forwards would cache: everything where forwards of text
         are of the same class as those of trees, else the prompt's whole chunks.
         """
-        length = common_prefix(cache.tokens, sequence.tokens, 0)
+        length = common_prefix(cache.tokens, sequence.tokens)
         if self._block > 1:
             length = min(length, sequence.prompt_length - 1) // self._block * self._block
         prefixes.keep(cache.tokens[:length], self.store, cache.row)
@@ -113,7 +113,7 @@ class KVCache:
     def fork(self, source: Sequence, target: Sequence) -> int:
         """Start `target`'s cache with what `source`'s cache shares with its text; returns the shared length."""
         cache, new = self.sequences[source.id], self.sequences[target.id]
-        shared = common_prefix(cache.tokens, target.tokens[:-1], 0)
+        shared = common_prefix(cache.tokens, target.tokens[:-1])
         with torch.inference_mode():
             self.store.copy_row(cache.row, new.row, shared)
         new.tokens, new.tree, new.agreed = cache.tokens[:shared], None, shared

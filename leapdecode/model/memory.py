@@ -52,6 +52,8 @@ class CacheMemory:
 
         Returns whether that is within the limit; if not, `owner` holds what it held before.
         """
+        if not size and owner not in self.held:  # nothing changes: a collected stream may ask in the middle of a sum
+            return True
         others = sum(self.held.values()) - self.held.get(owner, 0)
         if self.limit is not None:
             room = self.limit - others - size
@@ -64,11 +66,6 @@ class CacheMemory:
     def room(self) -> int | None:
         """Bytes that nobody holds, kept ones among them; None without a limit."""
         return None if self.limit is None else self.limit - sum(self.held.values())
-
-    def forget(self) -> None:
-        """Give up all that is kept."""
-        for keeper in self.keepers:
-            keeper.shrink(0)
 
     def _shrink(self, room: int) -> None:
         for keeper in self.keepers:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.memory import CacheMemory
+from leapdecode.model.sequence_cache import common_prefix
 
 SHORTEST = 64  # tokens: a shorter prefix is evaluated again sooner than it is found
 SHARE = 0.5  # of the cache memory, at most
@@ -27,19 +28,6 @@ class Prefix:
     @property
     def bytes(self) -> int:
         return sum(stack.nbytes for stack in self.states.values())
-
-    def shares(self, tokens: list[int]) -> int:
-        """How many tokens both begin with."""
-        low, high = 0, min(len(self.tokens), len(tokens))
-        if self.tokens[:high] == tokens[:high]:
-            return high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.tokens[low:middle] == tokens[low:middle]:
-                low = middle
-            else:
-                high = middle
-        return low
 
 
 class PrefixCache:
@@ -64,10 +52,10 @@ class PrefixCache:
         if len(tokens) < SHORTEST or (most is not None and size > most):
             return
         for known in self.prefixes:
-            if known.shares(tokens) == len(tokens):
+            if common_prefix(known.tokens, tokens) == len(tokens):
                 self._use(known)
                 return
-        for known in [known for known in self.prefixes if known.shares(tokens) == len(known.tokens)]:
+        for known in [known for known in self.prefixes if common_prefix(known.tokens, tokens) == len(known.tokens)]:
             self._drop(known)
         if most is not None:
             self.shrink(most - size)
@@ -78,11 +66,12 @@ class PrefixCache:
         """What is kept of the longest prefix of `tokens`, and how many of its tokens are theirs, in whole blocks."""
         head = tokens[:SHORTEST]
         alike = [known for known in self.prefixes if known.tokens[:SHORTEST] == head]
-        best = max(alike, key=lambda known: known.shares(tokens), default=None)
-        if best is None or len(head) < SHORTEST:
+        if not alike or len(head) < SHORTEST:
             return None, 0
+        shared = [common_prefix(known.tokens, tokens) for known in alike]
+        best = alike[shared.index(max(shared))]
         self._use(best)
-        return best, best.shares(tokens) // block * block
+        return best, max(shared) // block * block
 
     def shrink(self, size: int) -> None:
         """Drop what was longest unused until no more than `size` bytes are kept."""
@@ -98,9 +87,15 @@ class PrefixCache:
         self.kept_bytes -= prefix.bytes
 
 
-def keep_caches(runners: Iterable[Any], memory: CacheMemory, prefix_cache: bool) -> None:
-    """Let models keep their spare caches within `memory`, and with `prefix_cache` what texts leave."""
+def keep_caches(runners: Iterable[Any], memory: CacheMemory, prefix_cache: bool) -> list[PrefixCache]:
+    """Let models keep their spare caches within `memory`, and with `prefix_cache` what texts leave.
+
+    Returns the prefix caches.
+    """
+    made = []
     for runner in runners:
         if isinstance(getattr(runner, "spare", None), list):
             runner.prefixes = PrefixCache(memory) if prefix_cache else None
+            made += [runner.prefixes] if prefix_cache else []
             memory.keepers.append(runner)
+    return made

@@ -51,9 +51,16 @@ def deepest_of(sequence: Sequence, base: int, max_length: int) -> int:
     return min(sequence.limit - 2, max_length - 1) - base
 
 
-def common_prefix(first: list[int], second: list[int], known: int) -> int:
-    """Length of the longest common prefix, of which `known` tokens are already known to agree."""
-    end = min(len(first), len(second))
-    while known < end and first[known] == second[known]:
-        known += 1
-    return min(known, end)
+def common_prefix(first: list[int], second: list[int], known: int = 0) -> int:
+    """Length of the longest common prefix, of which `known` tokens are already known to agree; found by halving."""
+    high = min(len(first), len(second))
+    low = min(known, high)
+    if first[low:high] == second[low:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
