@@ -6,24 +6,29 @@
     python benchmarks/inflate.py 68m --out build/inflated/68m --role draft
     python benchmarks/inflate.py 1b --out build/inflated/1b --layers 24 --vocabulary keep
 
-The text, the hits of guesses and so the tokens per forward are those of the small trained model; the cost of a forward
-is that of the shape. Such a figure must be quoted with both; `inflated.json` in the folder says which. `leapdecode`
-and `LLM(folder)` open the result like any saved model.
+The text, the hits of guesses and so the tokens per forward are those of the small trained model;
+the cost of a forward is that of the shape. Such a figure must be quoted with both; `inflated.json`
+in the folder says which. `leapdecode` and `LLM(folder)` open the result like any saved model.
 
 How, for a source of width d and head size e in a target of width D and head size r*e:
 
-- a feature of the residual stream becomes c copies. What writes it is multiplied by s = sqrt(D / (d c)), which keeps
-  the mean square that RMSNorm divides by; norm weights are divided by s; what reads it is split over the copies;
-- a rotary pair j becomes pair r*j, which turns at the same speed, and queries are multiplied by sqrt(r);
-- further heads, neurons and layers are random (normal, 0.02) and write nothing: their output weights are zero;
-- further vocabulary rows (`vocabulary="grow"`) hold the mean of the real output rows, which never exceeds the largest,
-  and take off more by reading a feature that is the same constant in every row and that nothing else uses. Its energy
-  is taken from rms_norm_eps. So the argmax is never an added id. Under sampling they keep a small probability: all
-  of them together at most 1e-6 a token in the tests at temperature 1, mostly far less; it grows with the temperature.
+- a feature of the residual stream becomes c copies. What writes it is multiplied by s = sqrt(D / (d
+  c)), which keeps the mean square that RMSNorm divides by; norm weights are divided by s; what
+  reads it is split over the copies;
+- a rotary pair j becomes pair r*j, which turns at the same speed, and queries are multiplied by
+  sqrt(r);
+- further heads, neurons and layers are random (normal, 0.02) and write nothing: their output
+  weights are zero;
+- further vocabulary rows (`vocabulary="grow"`) hold the mean of the real output rows, which never
+  exceeds the largest, and take off more by reading a feature that is the same constant in every row
+  and that nothing else uses. Its energy is taken from rms_norm_eps. So the argmax is never an added
+  id. Under sampling they keep a small probability: all of them together at most 1e-6 a token in the
+  tests at temperature 1, mostly far less; it grows with the temperature.
 
-The function is the same, in exact arithmetic. In bfloat16 the grown weights are the converted source's, exactly, when
-d divides D (D / d of 4 or more for a grown vocabulary) and r is a power of four; otherwise those that carry s or
-sqrt(r) are rounded. Sums are rounded in another order in any dtype, so near ties may fall differently in bfloat16.
+The function is the same, in exact arithmetic. In bfloat16 the grown weights are the converted
+source's, exactly, when d divides D (D / d of 4 or more for a grown vocabulary) and r is a power of
+four; otherwise those that carry s or sqrt(r) are rounded. Sums are rounded in another order in any
+dtype, so near ties may fall differently in bfloat16.
 """
 
 import argparse
@@ -47,7 +52,8 @@ from leapdecode.model.load import DTYPES, load_model, load_tokenizer, pick_devic
 from leapdecode.tasks.registry import find
 
 STD = 0.02  # of random weights, as transformers initialises a Llama
-MARGIN = 20.0  # logits that an added id lies below the mean, where the last residual is as large as ever seen
+# logits that an added id lies below the mean, where the last residual is as large as ever seen
+MARGIN = 20.0
 ROPES = ("default", "linear", "llama3")  # speeds depend on theta ** (pair / pairs) alone
 
 
@@ -73,20 +79,25 @@ class Shape:
 
     @property
     def read(self) -> int:
-        """Weights that a forward reads: every layer and the output rows; of the embedding only a few rows."""
+        """Weights that a forward reads: every layer and the output rows; of the embedding only a
+        few rows.
+        """
         attention = 2 * (self.heads + self.kv_heads) * self.head_dim
         return self.hidden * (self.layers * (attention + 3 * self.intermediate) + self.vocabulary)
 
     @property
     def parameters(self) -> int:
-        """All weights, with embedding and output rows apart; norms, a thousandth of them, are left out."""
+        """All weights, with embedding and output rows apart; norms, a thousandth of them, are left
+        out.
+        """
         return self.read + self.hidden * self.vocabulary
 
 
 SHAPES = {
     "68m": Shape(768, 2, 12, 12, 64, 3072, 32000),  # JackFram/llama-68m
     "160m": Shape(768, 12, 12, 12, 64, 3072, 32000),  # JackFram/llama-160m
-    "0.5b": Shape(1024, 24, 16, 16, 64, 4096, 32000),  # the depth of Qwen2.5-0.5B at a width of 1024
+    # the depth of Qwen2.5-0.5B at a width of 1024
+    "0.5b": Shape(1024, 24, 16, 16, 64, 4096, 32000),
     "1b": Shape(2048, 16, 32, 8, 64, 8192, 128256),  # Llama-3.2-1B
     "7b": Shape(4096, 32, 32, 32, 128, 11008, 32000),  # Llama-2-7B
     "13b": Shape(5120, 40, 40, 40, 128, 13824, 32000),  # Llama-2-13B
@@ -96,39 +107,50 @@ SHAPES = {
 def draft_shape(draft: Any, target: Shape, share: float = 0.1) -> Shape:
     """A shape for `draft` whose forward reads about `share` of the weights that `target` reads.
 
-    It takes the target's vocabulary, head size and proportions, and the fewest layers, from the draft's own, at which
-    it need not be wider than the target. Its width is a multiple of the draft's, so that growth is exact.
+    It takes the target's vocabulary, head size and proportions, and the fewest layers, from the
+    draft's own, at which it need not be wider than the target. Its width is a multiple of the
+    draft's, so that growth is exact.
     """
     small = Shape.of(draft)
     step = math.lcm(small.hidden, target.head_dim)
     widths = range(step, max(step, target.hidden) + 1, step)
 
     def at(hidden: int, layers: int) -> Shape:
-        wide = max(small.intermediate, 64 * round(hidden * target.intermediate / target.hidden / 64))
+        wide = max(
+            small.intermediate, 64 * round(hidden * target.intermediate / target.hidden / 64)
+        )
         heads = max(small.heads, hidden // target.head_dim)
         return Shape(hidden, layers, heads, heads, target.head_dim, wide, target.vocabulary)
 
     wanted, layers = share * target.read, small.layers
     while at(widths[-1], layers).read < wanted:
         layers += 1
-    return min((at(hidden, layers) for hidden in widths), key=lambda shape: abs(shape.read - wanted))
+    return min(
+        (at(hidden, layers) for hidden in widths), key=lambda shape: abs(shape.read - wanted)
+    )
 
 
 def split(count: int) -> list[float]:
-    """`count` powers of two that sum to 1, as even as can be: products with them are exact in every dtype."""
+    """`count` powers of two that sum to 1, as even as can be: products with them are exact in every
+    dtype.
+    """
     power = 1 << (count.bit_length() - 1)
     halved = count - power
     return [1 / power] * (power - halved) + [0.5 / power] * (2 * halved)
 
 
 def query_gain(growth: int) -> float:
-    """What makes up for attention's division by the square root of a head size grown `growth` times."""
+    """What makes up for attention's division by the square root of a head size grown `growth`
+    times.
+    """
     return math.sqrt(growth)
 
 
 @dataclass(frozen=True)
 class Width:
-    """The residual stream's `hidden` features: copies of the source's, then spare ones that hold a constant."""
+    """The residual stream's `hidden` features: copies of the source's, then spare ones that hold a
+    constant.
+    """
 
     hidden: int
     source: Tensor  # the source's feature that a copy repeats
@@ -137,26 +159,34 @@ class Width:
 
     @classmethod
     def grown(cls, old: int, hidden: int, reserve: bool, like: Tensor) -> "Width":
-        """Copies of `old` features that fill `hidden`; `reserve` leaves at least one spare, at feature 0's cost."""
+        """Copies of `old` features that fill `hidden`; `reserve` leaves at least one spare, at
+        feature 0's cost.
+        """
         source, scale, share = [], [], []
         for feature in range(old):
             count = hidden // old + (feature < hidden % old)
             scales = [math.sqrt(hidden / (old * count))] * count
-            if reserve and feature == 0 and count >= 4:  # one copy of scale 2 s has the energy of four of scale s
+            # one copy of scale 2 s has the energy of four of scale s
+            if reserve and feature == 0 and count >= 4:
                 scales = [2 * scales[0], *scales[4:]]
             elif reserve and feature == 0:
                 scales = [math.sqrt(hidden / (old * (count - 1)))] * (count - 1)
             source += [feature] * len(scales)
             scale += scales
             share += split(len(scales))
-        return cls(hidden, torch.tensor(source, device=like.device), like.new_tensor(scale), like.new_tensor(share))
+        return cls(
+            hidden,
+            torch.tensor(source, device=like.device),
+            like.new_tensor(scale),
+            like.new_tensor(share),
+        )
 
     @property
     def spare(self) -> int:
         return self.hidden - len(self.source)
 
     def constant(self, eps: float) -> float:
-        """What spare features hold: the largest power of two whose mean square `eps` can pay for."""
+        """What spare features hold: the largest power of two whose mean square `eps` pays for."""
         return 2.0 ** math.floor(math.log2(math.sqrt(eps * self.hidden / self.spare)))
 
     def written(self, weight_dN: Tensor) -> Tensor:
@@ -184,14 +214,18 @@ class Places:
     growth: int
     queries: list[int]
     keys: list[int]
-    key_source: list[int]  # the source's rows for `keys`: its heads are repeated where groups are split
+    # the source's rows for `keys`: its heads are repeated where groups are split
+    key_source: list[int]
 
     @classmethod
     def between(cls, old: Shape, new: Shape) -> "Places":
-        """Query heads keep their key-value head; a group too large for the new grouping is spread over several."""
+        """Query heads keep their key-value head; a group too large for the new grouping is spread
+        over several.
+        """
         growth, half = new.head_dim // old.head_dim, old.head_dim // 2
         slots = [growth * j for j in range(half)]
-        slots += [new.head_dim // 2 + slot for slot in slots]  # a pair is a dimension and the one half a head later
+        # a pair is a dimension and the one half a head later
+        slots += [new.head_dim // 2 + slot for slot in slots]
         group, new_group, parts = _groups(old, new)
         heads = []
         for kv in range(old.kv_heads):
@@ -208,13 +242,17 @@ class Places:
 
 
 def _groups(old: Shape, new: Shape) -> tuple[int, int, int]:
-    """Query heads per key-value head before and after, and how many new key-value heads an old one needs."""
+    """Query heads per key-value head before and after, and how many new key-value heads an old one
+    needs.
+    """
     group, new_group = old.heads // old.kv_heads, new.heads // new.kv_heads
     return group, new_group, -(-group // new_group)
 
 
-def plan(model: Any, shape: Shape | str, *, layers: int | None = None, vocabulary: str = "grow") -> Shape:
-    """The shape that `inflate` would build; raises ValueError where `model` does not fit into it."""
+def plan(
+    model: Any, shape: Shape | str, *, layers: int | None = None, vocabulary: str = "grow"
+) -> Shape:
+    """The shape that `inflate` would build; raises ValueError where `model` does not fit."""
     if not isinstance(model, LlamaForCausalLM):
         raise ValueError(f"only LlamaForCausalLM can be grown, not {type(model).__name__}")
     if model.config.attention_bias or model.config.mlp_bias:
@@ -236,22 +274,38 @@ def _check(model: Any, old: Shape, new: Shape) -> None:
     pairs = [(name, size, asdict(old)[name]) for name, size in asdict(new).items()]
     small = [f"{name} {size} < {least}" for name, size, least in pairs if size < least]
     if small:
-        hint = f"; layers={old.layers} (--layers {old.layers}) keeps the source's" if new.layers < old.layers else ""
+        hint = (
+            f"; layers={old.layers} (--layers {old.layers}) keeps the source's"
+            if new.layers < old.layers
+            else ""
+        )
         raise ValueError(f"the shape is smaller than the source: {', '.join(small)}{hint}")
     if new.heads % new.kv_heads:
         raise ValueError(f"heads {new.heads} must be a multiple of kv_heads {new.kv_heads}")
     if new.head_dim % old.head_dim:
-        raise ValueError(f"head_dim {new.head_dim} must be a multiple of the source's {old.head_dim}")
+        raise ValueError(
+            f"head_dim {new.head_dim} must be a multiple of the source's {old.head_dim}"
+        )
     rope = model.config.rope_parameters["rope_type"]
     if new.head_dim > old.head_dim and rope not in ROPES:
-        raise ValueError(f"heads with rotary embeddings of type {rope!r} cannot grow; those of {', '.join(ROPES)} can")
+        raise ValueError(
+            f"heads with rotary embeddings of type {rope!r} cannot grow; those of "
+            f"{', '.join(ROPES)} can"
+        )
     needed = old.kv_heads * _groups(old, new)[2]
     if needed > new.kv_heads:
-        raise ValueError(f"groups of the source's size need {needed} key-value heads; the shape has {new.kv_heads}")
+        raise ValueError(
+            f"groups of the source's size need {needed} key-value heads; the shape has "
+            f"{new.kv_heads}"
+        )
     if new.vocabulary > old.vocabulary and new.hidden == old.hidden:
-        raise ValueError(f'growing the vocabulary needs a width above {old.hidden}; use vocabulary="keep"')
+        raise ValueError(
+            f'growing the vocabulary needs a width above {old.hidden}; use vocabulary="keep"'
+        )
     if new.vocabulary > old.vocabulary and model.config.rms_norm_eps <= 0:
-        raise ValueError('growing the vocabulary needs rms_norm_eps > 0 in the source; use vocabulary="keep"')
+        raise ValueError(
+            'growing the vocabulary needs rms_norm_eps > 0 in the source; use vocabulary="keep"'
+        )
 
 
 @torch.no_grad()
@@ -272,7 +326,8 @@ def inflate(
         model: a `LlamaForCausalLM`, no larger than the shape in any dimension.
         shape: a `Shape` or a name in `SHAPES`; `layers` replaces its number of layers.
         vocabulary: "grow" adds ids that can never win, "keep" keeps the source's vocabulary.
-        dtype, device: of the result, which is built there layer by layer and needs hardly more than its own size.
+        dtype, device: of the result, which is built there layer by layer and needs hardly more than
+            its own size.
         seed: of the random weights.
 
     Raises:
@@ -295,14 +350,24 @@ def inflate(
     return made.eval()
 
 
-def _unfilled(model: Any, new: Shape, width: Width, dtype: torch.dtype, device: str | torch.device) -> Any:
+def _unfilled(
+    model: Any, new: Shape, width: Width, dtype: torch.dtype, device: str | torch.device
+) -> Any:
     """The model of shape `new` in memory that nothing has written to yet."""
     config = copy.deepcopy(model.config)
     if width.spare:
         config.rms_norm_eps -= width.spare * width.constant(config.rms_norm_eps) ** 2 / new.hidden
-    config.hidden_size, config.intermediate_size, config.num_hidden_layers = new.hidden, new.intermediate, new.layers
+    config.hidden_size, config.intermediate_size, config.num_hidden_layers = (
+        new.hidden,
+        new.intermediate,
+        new.layers,
+    )
     config.num_attention_heads, config.num_key_value_heads = new.heads, new.kv_heads
-    config.head_dim, config.vocab_size, config.tie_word_embeddings = new.head_dim, new.vocabulary, False
+    config.head_dim, config.vocab_size, config.tie_word_embeddings = (
+        new.head_dim,
+        new.vocabulary,
+        False,
+    )
     with torch.device("meta"):
         made = AutoModelForCausalLM.from_config(
             config, dtype=dtype, attn_implementation=model.config._attn_implementation
@@ -325,13 +390,18 @@ def _fill_random(layer: Any, random: torch.Generator) -> None:
 def _fill_layer(new: Any, old: Any, width: Width, places: Places, like: Tensor) -> None:
     """Write the source's heads and neurons among the random ones."""
     q, k, v, o = (getattr(new.self_attn, f"{name}_proj").weight for name in "qkvo")
-    old_q, old_k, old_v, old_o = (getattr(old.self_attn, f"{name}_proj").weight.to(like) for name in "qkvo")
+    old_q, old_k, old_v, old_o = (
+        getattr(old.self_attn, f"{name}_proj").weight.to(like) for name in "qkvo"
+    )
     q[places.queries] = width.reading(old_q * query_gain(places.growth)).to(q)
-    k[: len(places.keys) * places.growth] = 0  # the other dimensions of heads that the source's queries look at
+    # the other dimensions of heads that the source's queries look at
+    k[: len(places.keys) * places.growth] = 0
     k[places.keys] = width.reading(old_k[places.key_source]).to(k)
     v[places.keys] = width.reading(old_v[places.key_source]).to(v)
     o[:, places.queries] = width.written(old_o).to(o)
-    gate, up, down = (getattr(old.mlp, f"{name}_proj").weight.to(like) for name in ("gate", "up", "down"))
+    gate, up, down = (
+        getattr(old.mlp, f"{name}_proj").weight.to(like) for name in ("gate", "up", "down")
+    )
     new.mlp.gate_proj.weight[: len(gate)] = width.reading(gate)
     new.mlp.up_proj.weight[: len(up)] = width.reading(up)
     new.mlp.down_proj.weight[:, : len(gate)] = width.written(down)
@@ -350,18 +420,23 @@ def _fill_ends(made: Any, model: Any, width: Width, like: Tensor, random: torch.
     if width.spare:
         constant = width.constant(model.config.rms_norm_eps)
         into[:, -width.spare :] = constant
-        spare = _largest_residual(model) / constant  # the norm then turns the constant into 1 or more
+        # the norm then turns the constant into 1 or more
+        spare = _largest_residual(model) / constant
         out[size:] = width.reading(head.mean(0, keepdim=True))
         out[size:, -width.spare :] = -MARGIN / width.spare
     made.model.norm.weight.copy_(width.norm(model.model.norm.weight.to(like), spare))
 
 
 def _largest_residual(model: Any) -> float:
-    """The largest root mean square that the last norm of `model` meets on a text of random tokens."""
+    """The largest root mean square that the last norm of `model` meets on random tokens."""
     seen: list[Tensor] = []
     length = min(256, model.config.max_position_embeddings)
-    ids = torch.randint(model.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(0))
-    hook = model.model.norm.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    ids = torch.randint(
+        model.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(0)
+    )
+    hook = model.model.norm.register_forward_pre_hook(
+        lambda _, arguments: seen.append(arguments[0])
+    )
     try:
         model(ids.to(model.device), use_cache=False)
     finally:
@@ -371,7 +446,9 @@ def _largest_residual(model: Any) -> float:
 
 @torch.no_grad()
 def compare(source: Any, other: Any, texts: list[list[int]]) -> dict[str, float]:
-    """Largest |logit difference| on the source's ids, the share of equal argmax, and how often an added id wins."""
+    """Largest |logit difference| on the source's ids, the share of equal argmax, and how often an
+    added id wins.
+    """
     size, largest, same, added, rows = source.config.vocab_size, 0.0, 0, 0, 0
     for ids in texts:
         theirs = other(torch.tensor([ids], device=other.device)).logits[0].to("cpu", torch.float64)
@@ -385,20 +462,33 @@ def compare(source: Any, other: Any, texts: list[list[int]]) -> dict[str, float]
 
 
 def check(source: Any, made: Any, tokenizer: Any) -> dict[str, Any]:
-    """The result against its float32 source on a few prompts, beside the source merely converted to its dtype."""
+    """The result against its float32 source on a few prompts, beside the source merely converted to
+    its dtype.
+    """
     prompts = find("math").prompts(2, seed=1) + find("code").prompts(2, "source", seed=1)
     texts = [tokenizer(text)["input_ids"] for text in prompts]
     converted = copy.deepcopy(source).to(made.dtype)
-    return {"inflated": compare(source, made, texts), "converted": compare(source, converted, texts)}
+    return {
+        "inflated": compare(source, made, texts),
+        "converted": compare(source, converted, texts),
+    }
 
 
 def note(name: str, shape: Shape, source: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """What `inflated.json` says: whose text, at whose cost."""
-    own, cost = source.num_parameters(), f"{shape.parameters / 1e9:.3g}B parameters, {shape.layers} layers"
+    own, cost = (
+        source.num_parameters(),
+        f"{shape.parameters / 1e9:.3g}B parameters, {shape.layers} layers",
+    )
     return {
         "note": f"text of a {own / 1e6:.1f}M-parameter model at the cost of {name} ({cost})",
         "text_of": {"source": arguments.source, "role": arguments.role, "parameters": own},
-        "cost_of": {"shape": name, **asdict(shape), "parameters": shape.parameters, "read_per_forward": shape.read},
+        "cost_of": {
+            "shape": name,
+            **asdict(shape),
+            "parameters": shape.parameters,
+            "read_per_forward": shape.read,
+        },
         "vocabulary": arguments.vocabulary,
         "dtype": arguments.dtype,
         "seed": arguments.seed,
@@ -406,18 +496,30 @@ def note(name: str, shape: Shape, source: Any, arguments: argparse.Namespace) ->
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("shape", choices=SHAPES, metavar="SHAPE", help=", ".join(SHAPES))
     parser.add_argument("--out", type=Path, required=True, help="folder to make")
-    parser.add_argument("--source", default="demo", help="demo (the embedded pair), a folder or a Hugging Face name")
-    parser.add_argument("--role", choices=("target", "draft"), default="target", help="which model of the demo pair")
-    parser.add_argument("--share", type=float, help="a shape that reads this share of SHAPE's weights per forward")
+    parser.add_argument(
+        "--source", default="demo", help="demo (the embedded pair), a folder or a Hugging Face name"
+    )
+    parser.add_argument(
+        "--role", choices=("target", "draft"), default="target", help="which model of the demo pair"
+    )
+    parser.add_argument(
+        "--share", type=float, help="a shape that reads this share of SHAPE's weights per forward"
+    )
     parser.add_argument("--layers", type=int, help="instead of the shape's own number of layers")
-    parser.add_argument("--vocabulary", choices=("grow", "keep"), default="grow", help="default: grow")
+    parser.add_argument(
+        "--vocabulary", choices=("grow", "keep"), default="grow", help="default: grow"
+    )
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16", help="default: bfloat16")
     parser.add_argument("--device", default="cpu", help="where to build it, default: cpu")
     parser.add_argument("--seed", type=int, default=0, help="of the random weights")
-    parser.add_argument("--check", action="store_true", help="compare its logits with the source's on a few prompts")
+    parser.add_argument(
+        "--check", action="store_true", help="compare its logits with the source's on a few prompts"
+    )
     return parser
 
 
@@ -434,13 +536,18 @@ def main(argv: list[str] | None = None) -> None:
         source, tokenizer = load_model(folder, "cpu", "float32"), load_tokenizer(folder)
         name, shape = arguments.shape, SHAPES[arguments.shape]
         if arguments.share:
-            name, shape = f"{arguments.share:g} of {name}", draft_shape(source, shape, arguments.share)
+            name, shape = (
+                f"{arguments.share:g} of {name}",
+                draft_shape(source, shape, arguments.share),
+            )
         options = {"layers": arguments.layers, "vocabulary": arguments.vocabulary}
         shape = plan(source, shape, **options)
         told = note(name, shape, source, arguments)
         dtype = DTYPES[arguments.dtype]
         print(f"{told['note']}; {shape.parameters * dtype.itemsize / 1e9:.1f} GB", file=sys.stderr)
-        made = inflate(source, shape, **options, dtype=dtype, device=device, seed=arguments.seed, progress=True)
+        made = inflate(
+            source, shape, **options, dtype=dtype, device=device, seed=arguments.seed, progress=True
+        )
     except (ValueError, LeapdecodeError) as error:
         parser.error(str(error))
     if arguments.check:

@@ -1,9 +1,9 @@
-"""Engine time per step against the model's forward, and plain decoding against transformers' own `generate`.
+"""Engine time per step, and plain decoding against transformers' own `generate`.
 
-    python benchmarks/overhead.py [--pairs 20] [--max-tokens 128] [--output benchmarks/results/overhead.json]
+    python benchmarks/overhead.py [--pairs 20] [--max-tokens 128] [--output FILE]
 
-Every pair is one prompt decoded by both sides in turn; ratios are medians over pairs. Engine time is everything but
-the model's forward: wall time of decoding minus the time inside the model.
+Every pair is one prompt decoded by both sides in turn; ratios are medians over pairs. Engine time
+is everything but the model's forward: wall time of decoding minus the time inside the model.
 """
 
 import argparse
@@ -33,7 +33,9 @@ def against_transformers(llm: LLM, texts: list[str], sampling: SamplingParams) -
     for text in texts:
         ids = torch.tensor([llm.tokenizer(text)["input_ids"]])
         began = time.perf_counter()
-        theirs = llm.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=sampling.max_tokens)
+        theirs = llm.model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=sampling.max_tokens
+        )
         middle = time.perf_counter()
         ours = llm.generate(ids[0].tolist(), method="autoregressive", sampling=sampling)
         ended = time.perf_counter()
@@ -42,7 +44,9 @@ def against_transformers(llm: LLM, texts: list[str], sampling: SamplingParams) -
     return ratios
 
 
-def shares(llm: LLM, texts: list[str], sampling: SamplingParams, method: str, **options: int) -> list[float]:
+def shares(
+    llm: LLM, texts: list[str], sampling: SamplingParams, method: str, **options: int
+) -> list[float]:
     """Per prompt, engine time over forward time."""
     found = []
     for text in texts:
@@ -54,7 +58,9 @@ def shares(llm: LLM, texts: list[str], sampling: SamplingParams, method: str, **
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--output", type=Path)
@@ -67,9 +73,13 @@ def main() -> None:
         "device": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         "argv": sys.argv[1:],
-        "plain_speed_over_transformers": statistics.median(against_transformers(llm, texts, sampling)),
+        "plain_speed_over_transformers": statistics.median(
+            against_transformers(llm, texts, sampling)
+        ),
         "engine_share_plain": statistics.median(shares(llm, texts, sampling, "autoregressive")),
-        "engine_share_lookahead_15_5_15": statistics.median(shares(llm, texts, sampling, "lookahead", **big)),
+        "engine_share_lookahead_15_5_15": statistics.median(
+            shares(llm, texts, sampling, "lookahead", **big)
+        ),
     }
     print(json.dumps(report, indent=2))
     if arguments.output:

@@ -1,9 +1,9 @@
 """What requests cost each other, measured in one engine on the model that is asked for.
 
-    python benchmarks/traffic.py neighbours            # a plain text beside seven drafting ones, and seven plain ones
+    python benchmarks/traffic.py neighbours   # a plain text beside seven drafting or plain ones
     python benchmarks/traffic.py arrival -m build/real/smollm2 --dtype bfloat16 --prompt 4000
-                                                       # a long prompt joins: the gaps between another text's tokens
-    python benchmarks/traffic.py step                  # the engine's own time beside the forwards, by length of text
+                                              # the gaps between a text's tokens while it joins
+    python benchmarks/traffic.py step         # the engine's own time, by length of text
 
 Each line is a median over rounds in which the compared sides take turns.
 """
@@ -40,7 +40,9 @@ class Clock:
 
 def prompt(llm: LLM, length: int, seed: int) -> list[int]:
     """A text of the model's own tokens, so that guesses hit now and then."""
-    words = llm.tokenizer("def add(a, b):\n    return a + b\n\n\nclass Tree:\n    def size(self):\n")["input_ids"]
+    words = llm.tokenizer(
+        "def add(a, b):\n    return a + b\n\n\nclass Tree:\n    def size(self):\n"
+    )["input_ids"]
     source = random.Random(seed)
     return [source.choice(words) for _ in range(length)]
 
@@ -49,7 +51,9 @@ def sampling(tokens: int) -> SamplingParams:
     return SamplingParams(max_tokens=tokens, ignore_eos=True)
 
 
-def beside(llm: LLM, method: str, options: dict[str, Any], budget: Any, tokens: int, number: int) -> float:
+def beside(
+    llm: LLM, method: str, options: dict[str, Any], budget: Any, tokens: int, number: int
+) -> float:
     """Seconds per token of a plain text beside seven others, while all of them decode."""
     engine, clock = Engine(llm.models, Batched(8), llm.shared), Clock()
     engine.add(Request(prompt(llm, 60, 0), sampling(tokens), on_token=clock))
@@ -77,12 +81,19 @@ def neighbours(llm: LLM, arguments: argparse.Namespace) -> None:
             if number:  # the first round warms up
                 found[name].append(seconds)
     for name, times in found.items():
-        ratio = statistics.median(one / plain for one, plain in zip(times, found["plain"], strict=True))
-        print(f"beside seven {name}: {statistics.median(times) * 1e3:.2f} ms a token, {ratio:.2f} of beside plain ones")
+        ratio = statistics.median(
+            one / plain for one, plain in zip(times, found["plain"], strict=True)
+        )
+        print(
+            f"beside seven {name}: {statistics.median(times) * 1e3:.2f} ms a token, {ratio:.2f} of "
+            "beside plain ones"
+        )
 
 
 def arrival(llm: LLM, arguments: argparse.Namespace) -> None:
-    """Gaps between the tokens of a running text while a long prompt is evaluated, against one chunk's forward."""
+    """Gaps between the tokens of a running text while a long prompt is evaluated, against one
+    chunk's forward.
+    """
     for number in range(arguments.rounds + 1):
         chunks: list[float] = []
 
@@ -102,15 +113,21 @@ def arrival(llm: LLM, arguments: argparse.Namespace) -> None:
         engine.close()
         if number:
             chunk, middle, most = max(chunks), statistics.median(gaps), max(gaps)
-            print(f"a prompt of {arguments.prompt} tokens: {len(chunks)} chunks of {chunk * 1e3:.0f} ms at most")
             print(
-                f"  gaps alone {alone * 1e3:.1f} ms; while it joins {middle * 1e3:.0f} ms, {most * 1e3:.0f} ms at most,"
+                f"a prompt of {arguments.prompt} tokens: {len(chunks)} chunks of {chunk * 1e3:.0f} "
+                "ms at most"
+            )
+            print(
+                f"  gaps alone {alone * 1e3:.1f} ms; while it joins {middle * 1e3:.0f} ms, "
+                f"{most * 1e3:.0f} ms at most,"
             )
             print(f"  which is {(most - alone) / chunk:.2f} of a chunk more than alone")
 
 
 def step(llm: LLM, arguments: argparse.Namespace) -> None:
-    """Time of decoding outside the models' forwards, per step, against a plain forward behind as many tokens."""
+    """Time of decoding outside the models' forwards, per step, against a plain forward behind as
+    many tokens.
+    """
     for length in arguments.lengths:
         if length + arguments.tokens >= llm.runner.max_length:
             continue
@@ -118,11 +135,20 @@ def step(llm: LLM, arguments: argparse.Namespace) -> None:
         for number in range(arguments.rounds + 1):
             for method in METHODS if llm.draft is not None else METHODS[:3]:
                 asked = prompt(llm, length, number)
-                stats = llm.generate(asked, method=method, sampling=sampling(arguments.tokens)).stats
+                stats = llm.generate(
+                    asked, method=method, sampling=sampling(arguments.tokens)
+                ).stats
                 steps = stats.target_forwards - stats.prefill_forwards
-                spent = stats.prefill_seconds + stats.decode_seconds - stats.forward_seconds - stats.draft_seconds
+                spent = (
+                    stats.prefill_seconds
+                    + stats.decode_seconds
+                    - stats.forward_seconds
+                    - stats.draft_seconds
+                )
                 if number:
-                    rows[method].append((spent / steps, stats.forward_seconds / stats.target_forwards))
+                    rows[method].append(
+                        (spent / steps, stats.forward_seconds / stats.target_forwards)
+                    )
         plain = statistics.median(forward for _, forward in rows["autoregressive"])
         for method, pairs in rows.items():
             if pairs:
@@ -134,14 +160,24 @@ def step(llm: LLM, arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["neighbours", "arrival", "step"])
     parser.add_argument("-m", "--model", default="demo")
     parser.add_argument("--draft")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of a text")
-    parser.add_argument("--prompt", type=int, default=1500, help="tokens of the prompt that arrives")
-    parser.add_argument("--lengths", type=int, nargs="+", default=[200, 1900, 2000, 8000], help="of prompts, for step")
+    parser.add_argument(
+        "--prompt", type=int, default=1500, help="tokens of the prompt that arrives"
+    )
+    parser.add_argument(
+        "--lengths",
+        type=int,
+        nargs="+",
+        default=[200, 1900, 2000, 8000],
+        help="of prompts, for step",
+    )
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
     llm = LLM(arguments.model, draft=arguments.draft, dtype=arguments.dtype, prefix_cache=False)

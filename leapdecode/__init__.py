@@ -1,6 +1,7 @@
 """leapdecode: lossless multi-token decoding for Hugging Face causal language models.
 
-Importing this package imports neither torch nor transformers; the names below load what they need on first use.
+Importing this package imports neither torch nor transformers; the names below load what they need
+on first use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Every error a user can cause, each with the rule that was broken and the way out in its message."""
+"""Every error a user can cause; its message says what rule was broken, and the way out."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,9 @@ class DamagedModel(UnsupportedModel):
 
 
 class InvalidTree(LeapdecodeError):
-    """A method proposed a tree that cannot be evaluated (token outside the vocabulary, wrong root, too large)."""
+    """A method proposed a tree that cannot be evaluated (token outside the vocabulary, wrong root,
+    too large).
+    """
 
 
 def with_suggestions(message: str, name: str, known: Iterable[str]) -> str:
@@ -62,7 +64,11 @@ def with_suggestions(message: str, name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if close:
         return f"{message}; did you mean {' or '.join(map(repr, close))}?"
-    return f"{message}; choose from {', '.join(known)}" if known else f"{message}; there are none to choose from"
+    return (
+        f"{message}; choose from {', '.join(known)}"
+        if known
+        else f"{message}; there are none to choose from"
+    )
 
 
 class NotFinite(LeapdecodeError):
@@ -72,6 +78,8 @@ class NotFinite(LeapdecodeError):
 
     def __init__(self, tokens: int) -> None:
         super().__init__(
-            f"the model's scores behind {tokens} tokens are not finite: the text overflows this dtype, the "
-            "weights are damaged, or a processor forbids every token; try dtype='float32' (--dtype float32)"
+            f"the model's scores behind {tokens} tokens are not finite: the text overflows this "
+            "dtype, the "
+            "weights are damaged, or a processor forbids every token; try dtype='float32' (--dtype "
+            "float32)"
         )

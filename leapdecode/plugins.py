@@ -1,4 +1,6 @@
-"""Classes that are found by file: one module or folder beside a registry is one method, task or scheduler."""
+"""Classes that are found by file: one module or folder beside a registry is one method, task or
+scheduler.
+"""
 
 import importlib
 import pkgutil

@@ -29,7 +29,9 @@ def llm():
 
 @pytest.fixture(scope="session")
 def light(llm):
-    """The embedded draft in float64 as a target, and as its draft a copy that is off by some noise: for many runs."""
+    """The embedded draft in float64 as a target, and as its draft a copy that is off by some noise:
+    for many runs.
+    """
     target = copy.deepcopy(llm.draft).double()
     draft = copy.deepcopy(target)
     torch.manual_seed(0)

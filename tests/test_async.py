@@ -42,8 +42,13 @@ async def one_task(llm, source, log, count):
     """Some requests one after the other; `log` gets (prompt, sampling, token ids)."""
     for _ in range(count):
         prompt = source.choice(prompts())
-        sampling = SamplingParams(max_tokens=source.randrange(1, 20), temperature=source.choice([0, 0.8]), seed=3)
-        method, fate = source.choice(names()), source.choice(["", "", "stream", "leave", "cancel", "raise"])
+        sampling = SamplingParams(
+            max_tokens=source.randrange(1, 20), temperature=source.choice([0, 0.8]), seed=3
+        )
+        method, fate = (
+            source.choice(names()),
+            source.choice(["", "", "stream", "leave", "cancel", "raise"]),
+        )
         await asyncio.sleep(source.random() / 50)
         if fate == "raise":
             bad = SamplingParams(max_tokens=9, logits_processors=[raising])
@@ -73,7 +78,10 @@ def test_traffic_from_32_tasks(count):
         async with AsyncLLM(llm, batch_size=6) as live:
             await asyncio.gather(*(one_task(live, random.Random(n), log, count) for n in range(32)))
             assert len(names_of_threads()) == 1
-        assert not live.llm.runner.lock.acquire(blocking=False) or live.llm.runner.lock.release() is None
+        assert (
+            not live.llm.runner.lock.acquire(blocking=False)
+            or live.llm.runner.lock.release() is None
+        )
 
     asyncio.run(main())
     assert not names_of_threads()

@@ -57,7 +57,9 @@ def test_an_exact_tie_is_explained():
             break
     assert tied
     result.token_ids[tied[0] :] = [9]
-    result.token_ids += _continue(llm, [*result.prompt_token_ids, *result.token_ids], 16 - len(result.token_ids))
+    result.token_ids += _continue(
+        llm, [*result.prompt_token_ids, *result.token_ids], 16 - len(result.token_ids)
+    )
     found = audit(llm, result, SHORT)
     assert (found.identical, found.tie_explained, found.unexplained) == (0, 1, 0)
     assert found.first_difference == tied[0]
@@ -138,7 +140,11 @@ def test_every_text_that_a_fault_changes_is_unexplained(llm, monkeypatch, fault,
             found = explain(twin, prompt, said, reference.token_ids, sampling, False, exact=exact)
             same = said == reference.token_ids
             changed += not same
-            assert (found.identical, found.tie_explained, found.unexplained) == (same, 0, not same), (method, found)
+            assert (found.identical, found.tie_explained, found.unexplained) == (
+                same,
+                0,
+                not same,
+            ), (method, found)
             assert found.exact == exact
     few = 0 if fault == "see_a_neighbour" else 3  # a chain sees no neighbour but its parents
     assert changed >= few
@@ -193,7 +199,9 @@ def test_a_fault_at_loading_is_refused(llm, monkeypatch):
 
 
 def test_a_tie_at_the_edge_of_a_cut_is_a_tie():
-    """The second and third tokens of a row are equal: under top_k=2 either may be the one that stays."""
+    """The second and third tokens of a row are equal: under top_k=2 either may be the one that
+    stays.
+    """
     logits = torch.tensor([[5.0, 4.0, 4.0, 3.0, 0.0]])
     for sampling in (
         SamplingParams(temperature=1.0, top_k=2),
@@ -215,7 +223,8 @@ def test_rounding_is_measured_by_plain_forwards_and_capped(llm):
     assert 0 < noise < 1e-3 * float(plain.std())
 
     def shaky(module, inputs, output):
-        return output * (1 + 0.5 * (output.shape[1] % 3))  # a model whose rows differ wildly with their number
+        # a model whose rows differ wildly with their number
+        return output * (1 + 0.5 * (output.shape[1] % 3))
 
     handle = llm.model.model.layers[0].mlp.register_forward_hook(shaky)
     try:

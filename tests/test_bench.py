@@ -30,9 +30,12 @@ from leapdecode.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=24)
 ROW = {
-    "tokens", "seconds", "tokens_per_second", "speedup", "speedup_interval", "target_forwards", "prefill_forwards",
-    "target_rows", "draft_forwards", "draft_rows", "matched_tokens", "tokens_per_forward", "accepted_lengths",
-    "time_to_first_token", "time_composition", "peak_memory", "quality", "identical", "tie_explained", "unexplained",
+    "tokens", "seconds", "tokens_per_second", "speedup", "speedup_interval", "target_forwards",
+    "prefill_forwards",
+    "target_rows", "draft_forwards", "draft_rows", "matched_tokens", "tokens_per_forward",
+    "accepted_lengths",
+    "time_to_first_token", "time_composition", "peak_memory", "quality", "identical",
+    "tie_explained", "unexplained",
     "method", "task",
 }  # fmt: skip
 RUN = {"model", "sizes", "dtype", "device", "versions", "revision", "argv", "seed"}
@@ -56,19 +59,25 @@ def records(llm):
 def test_every_contender_decodes_every_unit_in_every_round(llm, records):
     assert len(records) == small(llm).total == 2 * 2 * 2 * 2
     assert len({record.key for record in records}) == len(records)
-    assert len({tuple(r.contender for r in records[at : at + 2]) for at in range(0, 16, 2)}) == 2  # orders are drawn
+    # orders are drawn
+    assert len({tuple(r.contender for r in records[at : at + 2]) for at in range(0, 16, 2)}) == 2
 
 
 def test_rows_have_the_published_names_and_true_counts(llm, records):
     found = document({}, records, small(llm).contenders)
     assert [(row["task"], row["method"]) for row in found["rows"]] == [
-        (task, method) for task in ("math", "sql") for method in ("autoregressive", "lookahead:window=3")
+        (task, method)
+        for task in ("math", "sql")
+        for method in ("autoregressive", "lookahead:window=3")
     ]
     for row in found["rows"]:
         assert set(row) >= ROW
         assert row["unexplained"] == 0
         assert row["identical"] == row["texts"] == 4
-        assert sum(int(size) * times for size, times in row["accepted_lengths"].items()) == row["tokens"]
+        assert (
+            sum(int(size) * times for size, times in row["accepted_lengths"].items())
+            == row["tokens"]
+        )
         assert sum(row["time_composition"].values()) == pytest.approx(1)
     plain = found["rows"][0]
     assert plain["speedup"] == plain["tokens_per_forward"] == plain["rows_per_forward"] == 1.0
@@ -81,7 +90,11 @@ def test_what_is_done_is_not_done_again(llm, records):
     bench = small(llm)
     assert list(bench.run({record.key for record in records})) == []
     missing = records[3].key
-    again = [record for found in bench.run({r.key for r in records if r.key != missing}) for record in found]
+    again = [
+        record
+        for found in bench.run({r.key for r in records if r.key != missing})
+        for record in found
+    ]
     assert missing in {record.key for record in again}
     assert len(again) == 2  # the whole round, so that its pair was measured together
 
@@ -96,7 +109,9 @@ def test_a_batch_is_one_unit(llm):
         2,
     )
     found = [record for part in bench.run(set()) for record in part]
-    assert [(record.unit, record.texts) for record in found if record.contender == "prompt_lookup"] == [(0, 2), (1, 1)]
+    assert [
+        (record.unit, record.texts) for record in found if record.contender == "prompt_lookup"
+    ] == [(0, 2), (1, 1)]
 
 
 def test_what_learns_is_warmed_up_and_not_measured_at_it(llm):
@@ -105,11 +120,14 @@ def test_what_learns_is_warmed_up_and_not_measured_at_it(llm):
 
     def decoded(warmup):
         found = list(Bench(llm, contenders, [replace(work, warmup=warmup)], SHORT).run(set()))
-        return len(found), [record for part in found for record in part if record.contender != "autoregressive"]
+        return len(found), [
+            record for part in found for record in part if record.contender != "autoregressive"
+        ]
 
     (cold_steps, cold), (steps, warm) = decoded([]), decoded(work.prompts)
     assert (cold_steps, steps, len(cold), len(warm)) == (2, 4, 2, 2)
-    assert warm[0].counts["draft_forwards"] < cold[0].counts["draft_forwards"]  # its phrases were there already
+    # its phrases were there already
+    assert warm[0].counts["draft_forwards"] < cold[0].counts["draft_forwards"]
     assert [one.learns for one in contenders] == [False, True]
     assert Ours(llm, "prompt_lookup", {"budget": "auto"}).learns
 
@@ -119,9 +137,15 @@ def test_a_warm_up_takes_training_prompts_or_the_next_of_a_file(llm, tmp_path):
     file, code, mixed, control = build(
         f"lines={tmp_path / 'q.txt'},code,mix=1:code+sql,unguessable", llm, 1, 0, SHORT, 2
     )
-    assert [llm.tokenizer.decode(prompt) for prompt in [*file.prompts, *file.warmup]] == ["one", "two", "three"]
+    assert [llm.tokenizer.decode(prompt) for prompt in [*file.prompts, *file.warmup]] == [
+        "one",
+        "two",
+        "three",
+    ]
     examples = find("code").examples("train", 2, None, 0)
-    assert [llm.tokenizer.decode(prompt) for prompt in code.warmup] == [find("code").prompt(one) for one in examples]
+    assert [llm.tokenizer.decode(prompt) for prompt in code.warmup] == [
+        find("code").prompt(one) for one in examples
+    ]
     assert (len(mixed.prompts), len(mixed.warmup), len(control.warmup)) == (2, 4, 2)
     assert control.score(0, "So the answer is 1.") is None
     with pytest.raises(OptionError, match="none beyond --limit 4"):
@@ -130,13 +154,20 @@ def test_a_warm_up_takes_training_prompts_or_the_next_of_a_file(llm, tmp_path):
 
 def test_repeats_of_one_prompt_count_once_in_the_interval():
     def decoded(contender, unit, turn, seconds):
-        return Record("t", contender, unit, turn, 1, 3, 10, seconds, first_token=0.5, first_tokens=1)
+        return Record(
+            "t", contender, unit, turn, 1, 3, 10, seconds, first_token=0.5, first_tokens=1
+        )
 
     plain = [decoded("autoregressive", unit, turn, 2.0) for unit in range(8) for turn in range(5)]
-    own = [decoded("c", unit, turn, 2.0 / (1 + unit + turn / 10)) for unit in range(8) for turn in range(5)]
+    own = [
+        decoded("c", unit, turn, 2.0 / (1 + unit + turn / 10))
+        for unit in range(8)
+        for turn in range(5)
+    ]
     found = speed(own, plain)
     assert found["pairs"] == 40
-    assert found["speedup_interval"] == [1.2, 8.2]  # of eight values the ends; of forty they would lie inside
+    # of eight values the ends; of forty they would lie inside
+    assert found["speedup_interval"] == [1.2, 8.2]
     one = [record for record in own if record.unit == 3]
     assert speed(one, plain)["speedup_interval"] == [4.0, 4.4]
     late = speed([decoded("c", 0, 0, 1.25)], plain)
@@ -159,7 +190,9 @@ class Liar:
 
 
 def test_a_wrong_text_is_unexplained(llm):
-    bench = Bench(llm, [Ours(llm, "autoregressive"), Liar(llm)], build("math", llm, 1, 0, SHORT), SHORT)
+    bench = Bench(
+        llm, [Ours(llm, "autoregressive"), Liar(llm)], build("math", llm, 1, 0, SHORT), SHORT
+    )
     comparing, found = bench.run(set())
     assert comparing == []  # so that a progress bar can say what takes time
     assert bench.doing == "comparing texts"
@@ -171,14 +204,21 @@ def test_a_wrong_text_is_unexplained(llm):
     ((margin, tau),) = lie.margins
     assert margin > tau
     assert lie.audit_seconds > 0
-    assert Bench(llm, [Ours(llm, "autoregressive")], build("math", llm, 1, 0, SHORT), SHORT).doing == ""
+    assert (
+        Bench(llm, [Ours(llm, "autoregressive")], build("math", llm, 1, 0, SHORT), SHORT).doing
+        == ""
+    )
 
 
 def test_peers_decode_the_same_weights(llm):
     both = [Ours(llm, "autoregressive"), *peers("hf", llm)]
     bench = Bench(llm, both, build("math", llm, 1, 0, SHORT), SHORT)
     (found,) = bench.run(set())
-    assert {record.contender for record in found} >= {"autoregressive", "hf-plain", "hf-prompt_lookup"}
+    assert {record.contender for record in found} >= {
+        "autoregressive",
+        "hf-plain",
+        "hf-prompt_lookup",
+    }
     assert all(record.verdicts[2] == 0 for record in found)
     plain = next(record for record in found if record.contender == "hf-plain")
     own = next(record for record in found if record.contender == "autoregressive")
@@ -194,11 +234,18 @@ def test_peers_ignore_the_end_where_we_do(llm):
         assert len(contender.decode(prompt, endless, 1)[0].token_ids) == 120
     assert llm.end_tokens
     ended = peers("hf", llm)[0].decode(prompt, SamplingParams(max_tokens=120), 1)[0].token_ids
-    assert ended == Ours(llm, "autoregressive").decode(prompt, SamplingParams(max_tokens=120), 1)[0].token_ids
+    assert (
+        ended
+        == Ours(llm, "autoregressive")
+        .decode(prompt, SamplingParams(max_tokens=120), 1)[0]
+        .token_ids
+    )
 
 
 def test_the_control_cannot_be_guessed(llm):
-    contenders = [Ours(llm, name) for name in ("autoregressive", "prompt_lookup", "lookahead", "jacobi")]
+    contenders = [
+        Ours(llm, name) for name in ("autoregressive", "prompt_lookup", "lookahead", "jacobi")
+    ]
     bench = Bench(llm, contenders, build("unguessable", llm, 2, 1, SHORT), SHORT)
     found = document({}, [record for part in bench.run(set()) for record in part], contenders)
     assert [row["tokens_per_forward"] for row in found["rows"]] == [1.0] * 4
@@ -308,7 +355,8 @@ def test_bad_workloads_are_named(llm, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("a\\ud800", "prompt 2: .*valid text"), ("a b " * 2000, "prompt 2: .*context")]
+    ("text", "words"),
+    [("a\\ud800", "prompt 2: .*valid text"), ("a b " * 2000, "prompt 2: .*context")],
 )
 def test_prompts_that_cannot_be_decoded_are_named_at_once(llm, tmp_path, text, words):
     path = tmp_path / "q.jsonl"
@@ -318,14 +366,25 @@ def test_prompts_that_cannot_be_decoded_are_named_at_once(llm, tmp_path, text, w
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "leapdecode", "bench", "--limit", "3", "--max-tokens", "16", *arguments]
+    return [
+        sys.executable,
+        "-m",
+        "leapdecode",
+        "bench",
+        "--limit",
+        "3",
+        "--max-tokens",
+        "16",
+        *arguments,
+    ]
 
 
 def test_the_command_gives_one_document_and_its_files(tmp_path):
     folder = tmp_path / "out"
     done = subprocess.run(
         command(
-            "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:budget=8", "--json", "--output", folder
+            "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:budget=8", "--json",
+            "--output", folder
         ),
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
@@ -338,14 +397,23 @@ def test_the_command_gives_one_document_and_its_files(tmp_path):
         "jacobi",
         "lookahead:window=3:budget=8",
     ]
-    assert {"records.jsonl", "results.json", "report.md", "report.html"} <= {path.name for path in folder.iterdir()}
+    assert {"records.jsonl", "results.json", "report.md", "report.html"} <= {
+        path.name for path in folder.iterdir()
+    }
     assert all(math.isfinite(row["speedup"]) for row in report["rows"])
 
 
 def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     folder = tmp_path / "out"
     arguments = command(
-        "--tasks", "math,sql,passage", "--methods", "prompt_lookup", "--rounds", "4", "--output", folder
+        "--tasks",
+        "math,sql,passage",
+        "--methods",
+        "prompt_lookup",
+        "--rounds",
+        "4",
+        "--output",
+        folder,
     )
     # what a shell starts in the background inherits that SIGINT is ignored
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -361,7 +429,9 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     assert "--resume" in said
     before = path.read_text().splitlines()
     assert 0 < len(before) < 72
-    done = subprocess.run([*arguments, "--resume", "--json"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [*arguments, "--resume", "--json"], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     keys = [
         tuple(json.loads(line)[name] for name in ("task", "contender", "unit", "round"))
@@ -394,7 +464,12 @@ def test_presets_name_what_exists(llm, name):
 )
 def test_bad_input_is_one_line(arguments, said, tmp_path):
     done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=120, env=os.environ
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        env=os.environ,
     )
     assert done.returncode == 2
     assert done.stdout == ""

@@ -78,20 +78,22 @@ def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
 
 def test_drafting_ends_where_its_time_brings_more_elsewhere():
     budget, tree = TokenBudget(cost=linear, draft=TokenBudget(cost=flat)), TokenTree(1)
-    assert budget.worth_drafting(tree, [0], 10)  # 4/5 of a token for a row and a draft forward: 2 of a plain step's 11
+    # 4/5 of a token for a row and a draft forward: 2 of a plain step's 11
+    assert budget.worth_drafting(tree, [0], 10)
     for _ in range(200):
         budget.keep_time(tree, 8, 10)
     assert not budget.worth_drafting(tree, [0], 10)  # which elsewhere bring 16/11
 
 
-def test_drafting_begins_in_a_rich_text_by_what_draft_forwards_gave_before_and_hard_texts_lower_the_price():
+def test_drafting_begins_by_what_draft_forwards_gave_before_and_hard_texts_lower_the_price():
     budget, tree = TokenBudget(cost=linear, draft=TokenBudget(cost=flat)), TokenTree(1)
     for _ in range(200):
         budget.keep_time(tree, 8, 10)
     assert not budget.worth_drafting(tree, [0], 10, last=budget.drafting)
     for _ in range(40):
         budget.drafting.learn(rows=4, tokens=5)
-    assert budget.worth_drafting(tree, [0], 10, last=budget.drafting)  # 0.8 times (1 + 4.7) / 2 tokens
+    # 0.8 times (1 + 4.7) / 2 tokens
+    assert budget.worth_drafting(tree, [0], 10, last=budget.drafting)
     for _ in range(40):  # one token a step: where nothing is drafted, only the price can fall
         budget.keep_time(tree, 1, 10)
     assert budget.worth_drafting(tree, [0], 10)
@@ -102,18 +104,21 @@ def test_drafts_pay_together_where_only_the_second_row_is_dear():
         return 10.0 if rows == 1 else 16.0 + rows / 10
 
     budget = TokenBudget(cost=stairs, draft=TokenBudget(cost=lambda rows, context: 3.0))
-    assert budget.worth_drafting(TokenTree(1), [0], 10)  # 2.36 tokens for 1.85 steps; the first 0.8 for 0.92
+    # 2.36 tokens for 1.85 steps; the first 0.8 for 0.92
+    assert budget.worth_drafting(TokenTree(1), [0], 10)
     budget.draft.cost = lambda rows, context: 4.5
     assert not budget.worth_drafting(TokenTree(1), [0], 10)
 
 
 @pytest.mark.parametrize(("tenths", "tried"), [(0, 4), (2, 6), (9, 20)])
 def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again(tenths, tried):
-    """Drafts are seen only where they are made: after an unlucky start there would never be one again.
+    """Drafts are seen only where they are made: after an unlucky start there would never be one
+    again.
 
     A draft that finds its own guesses unlikely is believed, one that finds them likely is not.
     """
-    budget = TokenBudget(cost=linear, draft=TokenBudget(cost=lambda rows, context: 3.0))  # pays from 4/11 on
+    # pays from 4/11 on
+    budget = TokenBudget(cost=linear, draft=TokenBudget(cost=lambda rows, context: 3.0))
     tree, choices = TokenTree(1), [5]
     tree.add(0, 4, "draft", draft_probability=(tenths + 0.5) / 10)
     for _ in range(tried):
@@ -175,7 +180,8 @@ def test_rates_go_from_coarse_to_fine_and_forget():
     assert rates.rate(kinds) > 0.9
     assert rates.rate([("a",), ("a", 2)]) > 0.8  # a kind not seen yet goes by its source
     rates.learn([("a",), ("a", 2)], False)
-    assert rates.rate([("a",), ("a", 2)]) > 0.7  # and one trial does not outweigh what is known of that
+    # and one trial does not outweigh what is known of that
+    assert rates.rate([("a",), ("a", 2)]) > 0.7
     rates.step += 5000
     assert rates.rate(kinds) == pytest.approx(0.5, abs=0.01)
 
@@ -186,7 +192,11 @@ def test_kinds_tell_what_a_guess_lies_behind_and_older_siblings():
     tree.add_chain(0, [8], "phrase")
     kinds = kinds_of(tree)
     assert kinds[4:6] == [("bad", "text", 0, 1, 1), ("bad", "text", 0, 2, 0)]
-    assert kinds[7:] == [("phrase", "good", 0, 1, 0), ("phrase", "good", 0, 2, 0), ("phrase", "text", 0, 1, 2)]
+    assert kinds[7:] == [
+        ("phrase", "good", 0, 1, 0),
+        ("phrase", "good", 0, 2, 0),
+        ("phrase", "text", 0, 1, 2),
+    ]
     assert coarse_to_fine(kinds[4]) == ["bad", *(kinds[4][:parts] for parts in (2, 3, 4, 5))]
 
 
@@ -243,7 +253,10 @@ def test_more_rows_hit_more(llm):
     means = []
     for budget in (1, 3, 12):
         found = llm.generate(prompts, method="lookahead", sampling=SHORT, budget=budget)
-        means.append(sum(len(one.token_ids) for one in found) / sum(one.stats.target_forwards for one in found))
+        means.append(
+            sum(len(one.token_ids) for one in found)
+            / sum(one.stats.target_forwards for one in found)
+        )
     assert means[0] == pytest.approx(1, abs=0.05)
     assert means[0] < means[1] < means[2]
 
@@ -254,7 +267,10 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
     plain = llm.generate(prompts, method="autoregressive", sampling=SHORT)
     for name, slope in (("flat", 0.0), ("steep", 1.0)):
         llm.shared.budgets.clear()
-        costs = [RowCost(64, rows, 1 + slope * (rows - 1), 0.0, 1 + slope * (rows - 1)) for rows in (1, 2, 128)]
+        costs = [
+            RowCost(64, rows, 1 + slope * (rows - 1), 0.0, 1 + slope * (rows - 1))
+            for rows in (1, 2, 128)
+        ]
         for batch in (1, 3):
             keep_costs(costs, curve_key(llm.runner, batch))
         found = llm.generate(prompts, method="lookahead", sampling=SHORT, budget="auto")
@@ -266,7 +282,9 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
 
 def test_what_draft_forwards_give_is_known_to_the_next_text(llm):
     llm.shared.budgets.clear()
-    llm.generate(find("code").prompts(1, "source")[0], method="ouroboros", sampling=SHORT, budget="auto")
+    llm.generate(
+        find("code").prompts(1, "source")[0], method="ouroboros", sampling=SHORT, budget="auto"
+    )
     (budget,) = llm.shared.budgets.values()
     assert budget.drafting.tokens > 1
     llm.shared.budgets.clear()
@@ -287,7 +305,9 @@ def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
     keep_costs([RowCost(64, rows, 1.0, 1.0, 1.0) for rows in (1, 128)], curve_key(llm.runner, 1))
     told = []
     monkeypatch.setattr(TokenBudget, "judge_window", lambda self, *facts: told.append(facts))
-    found = llm.generate(find("math").prompts(1)[0], sampling=SHORT, budget="auto", guesses=0, pool_from_prompt=False)
+    found = llm.generate(
+        find("math").prompts(1)[0], sampling=SHORT, budget="auto", guesses=0, pool_from_prompt=False
+    )
     guessed = [source for step in found.steps for source in step.sources if source != "target"]
     assert set(guessed) == {"window"}
     assert sum(gained for gained, *_ in told) == len(guessed)
@@ -309,9 +329,18 @@ def test_a_stream_has_the_same_text_under_a_budget(llm):
 
 def test_a_curve_is_straight_between_points_and_never_falls():
     curve = CostCurve([RowCost(64, r, v, 1.0, v) for r, v in ((1, 2.0), (2, 9.0), (4, 4.0))])
-    assert [curve(1, 0), curve(2, 0), curve(3, 0), curve(4, 999), curve(6, 64)] == [2.0, 4.0, 4.0, 4.0, 4.0]
+    assert [curve(1, 0), curve(2, 0), curve(3, 0), curve(4, 999), curve(6, 64)] == [
+        2.0,
+        4.0,
+        4.0,
+        4.0,
+        4.0,
+    ]
     slope = CostCurve(
-        [RowCost(c, r, v, 1.0, v) for c, r, v in ((0, 1, 1.0), (0, 3, 3.0), (128, 1, 2.0), (128, 3, 6.0))]
+        [
+            RowCost(c, r, v, 1.0, v)
+            for c, r, v in ((0, 1, 1.0), (0, 3, 3.0), (128, 1, 2.0), (128, 3, 6.0))
+        ]
     )
     assert slope(2, 64) == slope(2, 95) == pytest.approx(3.0)
     assert slope(5, 0) == pytest.approx(5.0)

@@ -37,13 +37,20 @@ class Hostile(Method):
             tree = TokenTree((sequence.pending + 1) % VOCABULARY)
         elif self.kind != "empty":
             tree.add(
-                0, {"outside": VOCABULARY, "negative": -1, "nan": float("nan"), "huge": 1 << 70}[self.kind], "hostile"
+                0,
+                {"outside": VOCABULARY, "negative": -1, "nan": float("nan"), "huge": 1 << 70}[
+                    self.kind
+                ],
+                "hostile",
             )
         return tree
 
 
 def run(kind, params, batch_size):
-    asked = [Request(text, params, Hostile(kind=kind), stream=number) for number, text in enumerate(prompts())]
+    asked = [
+        Request(text, params, Hostile(kind=kind), stream=number)
+        for number, text in enumerate(prompts())
+    ]
     return texts(finish(runner("llama"), None, asked, batch_size))
 
 
@@ -57,7 +64,9 @@ def test_hostile_guesses_change_nothing(kind, batch_size):
 def test_offering_every_token_always_hits():
     """The bushy tree holds every possible next token, so each step gains two."""
     params = SamplingParams(max_tokens=24)
-    (sequence,) = finish(runner("llama"), None, [Request(prompts()[3], params, Hostile(kind="bushy"))])
+    (sequence,) = finish(
+        runner("llama"), None, [Request(prompts()[3], params, Hostile(kind="bushy"))]
+    )
     assert sequence.stats.tokens_per_forward == 2.0
 
 
@@ -74,6 +83,8 @@ def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
         max_tokens=96, temperature=temperature, ignore_eos=True, logits_processors=(Unguessable(),)
     )
     result = llm.generate("def fib(n):\n    return fib(n", method=method, sampling=sampling)
-    plain = llm.generate("def fib(n):\n    return fib(n", method="autoregressive", sampling=sampling)
+    plain = llm.generate(
+        "def fib(n):\n    return fib(n", method="autoregressive", sampling=sampling
+    )
     assert result.token_ids == plain.token_ids
     assert round(result.stats.tokens_per_forward, 2) == 1.00

@@ -34,7 +34,9 @@ def start(name, *texts_):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["llama", "gemma3", "mistral", "gpt2"]))
 def test_random_trees_grow_and_commit(seed, name):
-    """Any sequence of growing trees, commits along random paths and new texts matches plain forwards."""
+    """Any sequence of growing trees, commits along random paths and new texts matches plain
+    forwards.
+    """
     draw = random.Random(seed)
     text = [draw.randrange(VOCABULARY) for _ in range(draw.randint(1, 20))]
     cache, (sequence,) = start(name, text)
@@ -94,7 +96,9 @@ def test_a_line_may_decode_ahead_of_the_text():
     ahead = TokenTree(5)
     (raw,) = cache.forward([Forward("draft", sequence, ahead)])
     assert raw.context == [1, 2, 3, 4, 5]
-    torch.testing.assert_close(raw.logits_NV[0], plain("llama", [1, 2, 3, 4, 5])[-1], atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        raw.logits_NV[0], plain("llama", [1, 2, 3, 4, 5])[-1], atol=1e-9, rtol=0
+    )
 
 
 @pytest.mark.parametrize(("known", "shared"), [([1, 2, 3, 4], 3), ([1, 2, 9], 2), ([8, 8, 8], 0)])
@@ -153,15 +157,21 @@ def test_rows_stay_adjoining_when_a_sequence_leaves():
     assert cache.store.aimed.rows == slice(0, 2), "the model sees a view of the cache, not a copy"
     for one, raw in zip((second, third), raws, strict=True):
         assert raw.rows == 1
-        torch.testing.assert_close(raw.logits_NV[0], plain("llama", one.tokens)[-1], atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            raw.logits_NV[0], plain("llama", one.tokens)[-1], atol=1e-9, rtol=0
+        )
 
 
 def test_some_rows_of_a_batch_may_wait():
     cache, (first, second, third) = start("llama", [1, 2, 3], [4, 5], [6, 7, 8, 9])
     raws = cache.forward([Forward("target", one, TokenTree(one.pending)) for one in (first, third)])
-    torch.testing.assert_close(raws[1].logits_NV[0], plain("llama", third.tokens)[-1], atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        raws[1].logits_NV[0], plain("llama", third.tokens)[-1], atol=1e-9, rtol=0
+    )
     (raw,) = cache.forward([Forward("target", second, TokenTree(second.pending))])
-    torch.testing.assert_close(raw.logits_NV[0], plain("llama", second.tokens)[-1], atol=1e-9, rtol=0)
+    torch.testing.assert_close(
+        raw.logits_NV[0], plain("llama", second.tokens)[-1], atol=1e-9, rtol=0
+    )
 
 
 @pytest.mark.parametrize("method", ["autoregressive", "jacobi", "prompt_lookup", "lookahead"])

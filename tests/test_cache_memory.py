@@ -1,4 +1,6 @@
-"""Caches keep to their limit: requests wait, or are refused with a sentence, and none ends half-way."""
+"""Caches keep to their limit: requests wait, or are refused with a sentence, and none ends
+half-way.
+"""
 
 import asyncio
 
@@ -21,7 +23,9 @@ def tiny(**arguments):
 
 
 def places(count):
-    """Bytes for the caches of `count` texts of up to 256 tokens, the model's whole context, and their trees."""
+    """Bytes for the caches of `count` texts of up to 256 tokens, the model's whole context, and
+    their trees.
+    """
     return count * tiny().runner.layout.bytes_per_token * 513
 
 
@@ -57,7 +61,9 @@ def test_a_batch_is_as_wide_as_memory_allows(fitting):
     expected = [llm.generate(prompt, sampling=long).token_ids for prompt in given]
     llm.reset_prefix_cache()
     memory, widths = watched(llm, places(fitting)), []
-    engine = Engine(llm.models, Batched(8), llm.shared, lambda event: widths.append(len(event.request_ids)))
+    engine = Engine(
+        llm.models, Batched(8), llm.shared, lambda event: widths.append(len(event.request_ids))
+    )
     asked = [Request(prompt, long, stream=0) for prompt in given]
     for request in asked:
         engine.add(request)
@@ -80,7 +86,9 @@ def test_short_texts_need_no_more_than_they_can_use():
     llm = tiny()
     watched(llm, places(2))
     widths = []
-    engine = Engine(llm.models, Batched(8), llm.shared, lambda event: widths.append(len(event.request_ids)))
+    engine = Engine(
+        llm.models, Batched(8), llm.shared, lambda event: widths.append(len(event.request_ids))
+    )
     for _ in range(4):
         engine.add(Request([1, 2, 3], SAMPLING))
     while engine.busy:
@@ -90,7 +98,10 @@ def test_short_texts_need_no_more_than_they_can_use():
 
 def test_what_does_not_fit_even_alone_is_refused_before_anything_is_decoded():
     llm = tiny(cache_memory=places(1) // 2)
-    with pytest.raises(CacheMemoryError, match=r"3 tokens of prompt, 253 to generate.*limited to 65\.7 kB.*max_tokens"):
+    with pytest.raises(
+        CacheMemoryError,
+        match=r"3 tokens of prompt, 253 to generate.*limited to 65\.7 kB.*max_tokens",
+    ):
         llm.generate([[1, 2, 3], [4]], sampling=SamplingParams(max_tokens=1000))
     short = SamplingParams(max_tokens=1)
     tight = tiny(cache_memory=tiny().runner.layout.bytes_per_token * 321)
@@ -127,7 +138,9 @@ def test_a_cache_of_another_shape_is_opened_anew():
     memory = watched(llm, places(2))
     short = [[number] for number in range(6)]
     long = SamplingParams(max_tokens=200, ignore_eos=True)
-    asked = [Request(prompt, SamplingParams(max_tokens=1)) for prompt in short] + [Request([1] * 50, long)]
+    asked = [Request(prompt, SamplingParams(max_tokens=1)) for prompt in short] + [
+        Request([1] * 50, long)
+    ]
     engine = Engine(llm.models, Batched(6), llm.shared)
     for request in asked:
         engine.add(request)
@@ -138,7 +151,8 @@ def test_a_cache_of_another_shape_is_opened_anew():
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("512MB", 512 * 10**6), ("2GiB", 2 << 30), (" 1.5 kb", 1500), (77, 77), ("4096", 4096)]
+    ("text", "size"),
+    [("512MB", 512 * 10**6), ("2GiB", 2 << 30), (" 1.5 kb", 1500), (77, 77), ("4096", 4096)],
 )
 def test_sizes(text, size):
     assert parse_size(text) == size
@@ -159,4 +173,9 @@ def test_the_default_is_a_share_of_what_is_free():
 
 
 def test_bytes_are_readable():
-    assert [readable(size) for size in (12, 3.4e3, 5.67e6, 8.9e9)] == ["12 bytes", "3.4 kB", "5.67 MB", "8.9 GB"]
+    assert [readable(size) for size in (12, 3.4e3, 5.67e6, 8.9e9)] == [
+        "12 bytes",
+        "3.4 kB",
+        "5.67 MB",
+        "8.9 GB",
+    ]

@@ -16,29 +16,35 @@ ENVIRONMENT = {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
 
 def run(*arguments, stdin=None, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "leapdecode", *arguments], input=stdin, capture_output=True, timeout=300,
+        [sys.executable, "-m", "leapdecode", *arguments], input=stdin, capture_output=True,
+        timeout=300,
         env={**os.environ, **ENVIRONMENT, **environment}, check=False,
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def document():
-    done = run("generate", "def fib(n):", "--max-tokens", "24", "-o", "window=4", "--audit", "--json")
+    done = run(
+        "generate", "def fib(n):", "--max-tokens", "24", "-o", "window=4", "--audit", "--json"
+    )
     assert done.returncode == 0
     return json.loads(done.stdout)
 
 
 def test_json_has_the_published_schema(document):
     assert list(document) == [
-        "schema", "model", "method", "options", "text", "prompt_token_ids", "token_ids", "finish_reason", "seed",
+        "schema", "model", "method", "options", "text", "prompt_token_ids", "token_ids",
+        "finish_reason", "seed",
         "exact", "stats", "steps", "audit",
     ]  # fmt: skip
     assert document["schema"] == 1
     assert document["options"]["window"] == 4
     stats = document["stats"]
     assert set(stats) >= {
-        "tokens", "target_forwards", "prefill_forwards", "target_rows", "draft_forwards", "draft_rows",
-        "tokens_per_forward", "accepted_lengths", "prefill_seconds", "decode_seconds", "tokens_per_second",
+        "tokens", "target_forwards", "prefill_forwards", "target_rows", "draft_forwards",
+        "draft_rows",
+        "tokens_per_forward", "accepted_lengths", "prefill_seconds", "decode_seconds",
+        "tokens_per_second",
     }  # fmt: skip
     assert stats["tokens"] == len(document["token_ids"]) == sum(stats["accepted_lengths"])
     assert [len(step["tokens"]) for step in document["steps"]] == stats["accepted_lengths"]
@@ -64,10 +70,34 @@ def test_into_a_pipe_goes_the_bare_text(document):
 
 
 def test_stdin_and_sampling_options(document):
-    done = run("generate", "-", "--max-tokens", "24", "--method", "prompt_lookup", "--json", stdin=b"def fib(n):")
+    done = run(
+        "generate",
+        "-",
+        "--max-tokens",
+        "24",
+        "--method",
+        "prompt_lookup",
+        "--json",
+        stdin=b"def fib(n):",
+    )
     assert json.loads(done.stdout)["token_ids"] == document["token_ids"]
-    arguments = ["generate", "x", "--temperature", "1", "--top-k", "20", "--top-p", "0.9", "--seed", "4", "--json"]
-    texts = {json.loads(run(*arguments, "--method", name).stdout)["text"] for name in ("autoregressive", "lookahead")}
+    arguments = [
+        "generate",
+        "x",
+        "--temperature",
+        "1",
+        "--top-k",
+        "20",
+        "--top-p",
+        "0.9",
+        "--seed",
+        "4",
+        "--json",
+    ]
+    texts = {
+        json.loads(run(*arguments, "--method", name).stdout)["text"]
+        for name in ("autoregressive", "lookahead")
+    }
     assert len(texts) == 1
 
 
@@ -133,14 +163,22 @@ BAD = {
     "unknown draft": (["generate", "x", "--draft", "nobody/nothing"], 3, "leapdecode demo"),
     "device": (["generate", "x", "--device", "warp"], 2, "device"),
     "pool": (["generate", "x", "--pool", "p.json"], 2, "pool"),
-    "pool in no folder": (["generate", "x", "--method", "ouroboros", "--pool", "no/such/p.json"], 2, "no place"),
+    "pool in no folder": (
+        ["generate", "x", "--method", "ouroboros", "--pool", "no/such/p.json"],
+        2,
+        "no place",
+    ),
     "verifier": (["generate", "x", "--verification", "exact"], 2, "seeded, rejection"),
     "audit of a law": (
         ["generate", "x", "--audit", "--verification", "rejection", "--temperature", "1"],
         2,
         "keeps the law",
     ),
-    "fraction": (["generate", "x", "--method", "draft_model", "-o", "confidence=high"], 2, "a number"),
+    "fraction": (
+        ["generate", "x", "--method", "draft_model", "-o", "confidence=high"],
+        2,
+        "a number",
+    ),
     "widths": (["generate", "x", "--method", "multi_candidate", "-o", "k_config=2x0"], 2, "2x2x1"),
     "no number": (["generate", "x", "--temperature", "abc"], 2, "--temperature"),
     "unknown command": (["genrate"], 2, "generate"),
@@ -152,7 +190,11 @@ BAD = {
     "scheduler": (["generate", "x", "--scheduler", "batch"], 2, "batched"),
     "seed of more than 64 bits": (["generate", "x", "--seed", str(1 << 64)], 2, "2**64 - 1"),
     "seed of a bench": (["bench", "--seed", str(-(1 << 64)), "--limit", "1"], 2, "seed"),
-    "temperature that is no number": (["generate", "x", "--temperature", "nan"], 2, "temperature=nan"),
+    "temperature that is no number": (
+        ["generate", "x", "--temperature", "nan"],
+        2,
+        "temperature=nan",
+    ),
     "empty stop string": (["generate", "x", "--stop", ""], 2, "not empty"),
     "budget": (["generate", "x", "--budget", "much"], 2, "--budget"),
 }
@@ -205,7 +247,9 @@ def test_a_full_disk_is_one_line():
 
 
 def test_an_ascii_terminal_still_gets_the_text():
-    done = run("generate", "def fib(n):", "--max-tokens", "24", "--no-color", PYTHONIOENCODING="ascii")
+    done = run(
+        "generate", "def fib(n):", "--max-tokens", "24", "--no-color", PYTHONIOENCODING="ascii"
+    )
     assert done.returncode == 0
     assert b"?" in done.stdout
 
@@ -239,7 +283,9 @@ def test_stdin_that_is_no_text():
     assert "UTF-8" in done.stderr.decode()
 
 
-@pytest.mark.parametrize("command", ["demo", "generate", "bench", "report", "tune", "methods", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["demo", "generate", "bench", "report", "tune", "methods", "doctor"]
+)
 def test_help_has_examples_and_defaults(command):
     shown = run(command, "--help").stdout.decode()
     assert "Examples:" in shown
@@ -259,6 +305,9 @@ def test_model_text_cannot_steer_the_terminal():
 
 def test_the_command_that_goes_on_with_a_stopped_bench():
     begun = ["bench", "--tasks", "jsonl=my --output.jsonl"]
-    assert resuming(begun, Path("a b")) == "leapdecode bench --tasks 'jsonl=my --output.jsonl' --resume --output 'a b'"
+    assert (
+        resuming(begun, Path("a b"))
+        == "leapdecode bench --tasks 'jsonl=my --output.jsonl' --resume --output 'a b'"
+    )
     again = ["bench", "--resume", "--output=a"]
     assert resuming(again, Path("a")) == "leapdecode bench --resume --output=a"

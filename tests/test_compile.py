@@ -1,4 +1,6 @@
-"""Compiled forwards: the same texts, no graph for every size, and an error where a model does not compile."""
+"""Compiled forwards: the same texts, no graph for every size, and an error where a model does not
+compile.
+"""
 
 import pytest
 import torch
@@ -10,7 +12,11 @@ from leapdecode.methods import names
 from leapdecode.model.cost import curve_key
 from leapdecode.model.load import prepare
 
-PROMPTS = ["def fib(n):", "Question: Ann has 4 cards and gets 3 more. How many?\nAnswer:", "class Stack:\n" * 12]
+PROMPTS = [
+    "def fib(n):",
+    "Question: Ann has 4 cards and gets 3 more. How many?\nAnswer:",
+    "class Stack:\n" * 12,
+]
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +31,17 @@ def graphs():
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_same_text_and_no_further_graph(light, compiled, temperature):
-    """Contexts, rows and caches of many sizes; the graphs were all made when the model was loaded."""
+    """Contexts, rows and caches of many sizes; all graphs were made when the model was loaded."""
     sampling, made = SamplingParams(max_tokens=90, temperature=temperature, seed=2), graphs()
-    plain = [light.generate(prompt, method="autoregressive", sampling=sampling).token_ids for prompt in PROMPTS]
+    plain = [
+        light.generate(prompt, method="autoregressive", sampling=sampling).token_ids
+        for prompt in PROMPTS
+    ]
     for name in names():
         for batch_size in (1, 3):
-            found = compiled.generate(PROMPTS, method=name, sampling=sampling, batch_size=batch_size)
+            found = compiled.generate(
+                PROMPTS, method=name, sampling=sampling, batch_size=batch_size
+            )
             assert [one.token_ids for one in found] == plain, (name, batch_size)
     assert graphs() == made
 
@@ -58,7 +69,9 @@ def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch)
     monkeypatch.setattr(compiled.runner.compiled, "forward", noted)
     for prompt, prefill in ((PROMPTS[0], 0), (PROMPTS[2], 1)):
         rows.clear()
-        stats = compiled.generate(prompt, method="ouroboros", sampling=SamplingParams(max_tokens=24)).stats
+        stats = compiled.generate(
+            prompt, method="ouroboros", sampling=SamplingParams(max_tokens=24)
+        ).stats
         assert len(rows) == stats.target_forwards - prefill
         assert max(rows) > 1
     assert compiled.runner.compiled.uncompiled == 0
@@ -91,7 +104,9 @@ def test_a_graph_that_computes_something_else_is_refused(monkeypatch):
     """A graph that leaves the mask out must not pass the probe."""
 
     def careless(forward, **_):
-        return lambda attention_mask, **given: forward(attention_mask=torch.zeros_like(attention_mask), **given)
+        return lambda attention_mask, **given: forward(
+            attention_mask=torch.zeros_like(attention_mask), **given
+        )
 
     monkeypatch.setattr(torch, "compile", careless)
     with pytest.raises(OptionError, match=r"compile=True .* LlamaForCausalLM .* differ from plain"):

@@ -36,7 +36,10 @@ def test_the_example_method_is_a_lossless_method():
     echo = space["Echo"]
     assert issubclass(echo, Method)
     params = SamplingParams(max_tokens=40)
-    asked = [Request(text, params, echo(length=3), stream=number) for number, text in enumerate(prompts())]
+    asked = [
+        Request(text, params, echo(length=3), stream=number)
+        for number, text in enumerate(prompts())
+    ]
     made = finish(runner("llama"), None, asked, batch_size=8)
     assert texts(made) == texts(decode(runner("llama"), prompts(), params=params))
 
@@ -110,7 +113,10 @@ def test_the_example_scheduler_goes_by_length():
 @pytest.mark.slow
 def test_the_example_of_live_traffic_runs():
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "async_traffic.py"], capture_output=True, text=True, check=True
+        [sys.executable, ROOT / "examples" / "async_traffic.py"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert len(done.stdout.splitlines()) == 20
     assert " 8 tokens" in done.stdout

@@ -1,4 +1,6 @@
-"""Methods with a draft model: what is drafted, what stays cached, what a shorter or useless draft does; pools."""
+"""Methods with a draft model: what is drafted, what stays cached, what a shorter or useless draft
+does; pools.
+"""
 
 import copy
 
@@ -31,19 +33,23 @@ def test_a_perfect_draft_is_accepted_whole_and_evaluates_every_token_once():
     found = run(on, on, "draft_model", gamma=4, confidence=0.0)
     assert found.stats.accepted_lengths == [5] * 8
     assert found.stats.draft_forwards == 4 * 8
-    assert found.stats.draft_rows == len(found.tokens) - 2  # all but the last bonus token and the draft before it
+    # all but the last bonus token and the draft before it
+    assert found.stats.draft_rows == len(found.tokens) - 2
 
 
 def test_a_tree_draft_keeps_the_accepted_path_cached():
     on = runner("llama")
     found = run(on, on, "multi_candidate", k_config="2x2x1")
     assert set(found.stats.accepted_lengths) == {4}
-    per_step = 1 + 2 + 4 + 1  # the root, two levels, and the accepted leaf of the step before, never evaluated there
+    # the root, two levels, and the accepted leaf of the step before, never evaluated there
+    per_step = 1 + 2 + 4 + 1
     assert found.stats.draft_rows == len(prompts()[4]) - 1 + 10 * per_step - 1
 
 
 @pytest.mark.parametrize("method", DRAFTING)
-@pytest.mark.parametrize("sampling", [LONG, SamplingParams(max_tokens=40, temperature=1.0, top_k=8)])
+@pytest.mark.parametrize(
+    "sampling", [LONG, SamplingParams(max_tokens=40, temperature=1.0, top_k=8)]
+)
 def test_a_draft_with_a_shorter_context_stops_drafting_and_the_text_goes_on(method, sampling):
     config = CONFIGS["llama"]()
     config.max_position_embeddings = 50
@@ -61,7 +67,10 @@ def test_drafts_run_in_batches_with_the_same_counts(method):
     together = decode(runner("llama"), prompts(), method, 8)
     assert texts(alone) == texts(together)
     assert [s.stats.accepted_lengths for s in alone] == [s.stats.accepted_lengths for s in together]
-    extra = {b.stats.draft_forwards - a.stats.draft_forwards for a, b in zip(alone, together, strict=True)}
+    extra = {
+        b.stats.draft_forwards - a.stats.draft_forwards
+        for a, b in zip(alone, together, strict=True)
+    }
     assert extra == {0, 1}  # in company a long prompt is a forward of its own
 
 
@@ -97,7 +106,9 @@ def test_a_useless_draft_is_soon_left_alone():
     for parameter in other.parameters():
         parameter.data.normal_()
     method = make("draft_model", {})
-    method.budget = TokenBudget(None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.1))
+    method.budget = TokenBudget(
+        None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.1)
+    )
     asked = Request(prompts()[4], SamplingParams(max_tokens=600), method)
     (text,) = finish(on, Runner(other), [asked])
     assert text.stats.draft_forwards * 0.1 < 0.1 * text.stats.target_forwards
@@ -106,7 +117,9 @@ def test_a_useless_draft_is_soon_left_alone():
 
 def test_a_good_draft_is_used_to_the_full():
     on, method = runner("llama"), make("draft_model", {"gamma": 6, "confidence": 0.0})
-    method.budget = TokenBudget(None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.02))
+    method.budget = TokenBudget(
+        None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.02)
+    )
     (text,) = finish(on, on, [Request(prompts()[4], SamplingParams(max_tokens=100), method)])
     assert text.stats.accepted_lengths[-3] == 7
 
@@ -148,13 +161,19 @@ def test_suffixes_that_were_not_accepted_are_corrected():
     tree, method.drafted = chain(5)
     method.add_suffixes(Sequence([1, 2, tree.tokens[0]], LONG), tree)
     assert tree.tokens == [9, 5, 6, 7, 8, 4]
-    method.correct_suffixes(tree, walk(tree, [5, 8, 1, 1, 4, 2]))  # accepts 5, 8, 4; corrects the other
+    # accepts 5, 8, 4; corrects the other
+    method.correct_suffixes(tree, walk(tree, [5, 8, 1, 1, 4, 2]))
     assert [value for value, _ in pool.get(5)] == [(8, 1), (8, 4)]
 
 
 def test_the_switches_of_the_ablation():
     on = draft_of(runner("llama"))
-    bare = {"phrase_drafts": False, "lengthen": False, "from_verification": False, "pool_from_prompt": False}
+    bare = {
+        "phrase_drafts": False,
+        "lengthen": False,
+        "from_verification": False,
+        "pool_from_prompt": False,
+    }
     same = [
         run(runner("llama"), on, "draft_model", gamma=4, confidence=0.0),
         run(runner("llama"), on, "ouroboros", gamma=4, **bare),
@@ -162,18 +181,30 @@ def test_the_switches_of_the_ablation():
     assert same[0].generated == same[1].generated
     assert same[0].stats.accepted_lengths == same[1].stats.accepted_lengths
     assert same[0].stats.draft_forwards == same[1].stats.draft_forwards
-    longer = run(runner("llama"), runner("llama"), "ouroboros", gamma=4, **(bare | {"phrase_drafts": True}), guesses=8)
-    assert longer.stats.draft_forwards < longer.stats.tokens - len(longer.steps)  # phrases save draft forwards
+    longer = run(
+        runner("llama"),
+        runner("llama"),
+        "ouroboros",
+        gamma=4,
+        **(bare | {"phrase_drafts": True}),
+        guesses=8,
+    )
+    # phrases save draft forwards
+    assert longer.stats.draft_forwards < longer.stats.tokens - len(longer.steps)
 
 
 @pytest.mark.parametrize("params", [LONG, SamplingParams(max_tokens=40, temperature=1.0, top_k=8)])
 def test_the_second_choice_of_the_draft_is_verified_where_it_is_likely_enough(params):
     draft, forwards = draft_of(runner("llama")), []
     for second in (0.0, 1e-9, 0.6):
-        found = [run(runner("llama"), draft, "ouroboros", params, text, second=second) for text in prompts()]
+        found = [
+            run(runner("llama"), draft, "ouroboros", params, text, second=second)
+            for text in prompts()
+        ]
         forwards.append(sum(len(one.steps) for one in found))
         hits = sum(step.sources.count("second") for one in found for step in one.steps)
-        assert (hits > 0) == (0 < second < 0.5)  # a second choice has at most half of the probability
+        # a second choice has at most half of the probability
+        assert (hits > 0) == (0 < second < 0.5)
     assert forwards[1] < forwards[0] == forwards[2]
 
 
@@ -200,14 +231,19 @@ def test_a_pool_outlives_the_run_and_a_file(llm, tmp_path):
     again = Pool.load(tmp_path / "pool.json")
     assert again.entries == pool.entries
     assert again.tokenizer == pool.tokenizer
-    assert llm.generate(prompt, method="ouroboros", sampling=sampling, pool=again).token_ids == found.token_ids
+    assert (
+        llm.generate(prompt, method="ouroboros", sampling=sampling, pool=again).token_ids
+        == found.token_ids
+    )
 
 
 def test_history_is_kept_only_when_asked(llm):
     prompt, sampling = find("code").prompts(1)[0], SamplingParams(max_tokens=48)
     counts = {
         history: [
-            llm.generate(prompt, method="ouroboros", sampling=sampling, history=history).stats.draft_forwards
+            llm.generate(
+                prompt, method="ouroboros", sampling=sampling, history=history
+            ).stats.draft_forwards
             for _ in "ab"
         ]
         for history in (False, True)
@@ -217,16 +253,24 @@ def test_history_is_kept_only_when_asked(llm):
 
 def test_pools_that_do_not_fit_are_refused(llm, tmp_path):
     foreign = Pool()
-    LLM(model("llama"), draft=model("llama")).generate([1, 2, 3], method="ouroboros", sampling=LONG, pool=foreign)
+    LLM(model("llama"), draft=model("llama")).generate(
+        [1, 2, 3], method="ouroboros", sampling=LONG, pool=foreign
+    )
     with pytest.raises(PoolError, match="another tokenizer"):
         llm.generate("a", method="ouroboros", pool=foreign)
     with pytest.raises(OptionError, match="takes no shared pool"):
         llm.generate("a", method="lookahead", pool=Pool())
     with pytest.raises(OptionError, match="not dict"):
         llm.generate("a", method="ouroboros", pool={})
-    for number, content in enumerate(("", "[]", '{"format": 1, "tokenizer": null, "ngrams": []}',
-                                      '{"format": 2, "tokenizer": null, "ngrams": [[0, [], 1]]}',
-                                      '{"format": 2, "tokenizer": null, "ngrams": [[0, [3], 1, -2]]}')):  # fmt: skip
+    for number, content in enumerate(
+        (
+            "",
+            "[]",
+            '{"format": 1, "tokenizer": null, "ngrams": []}',
+            '{"format": 2, "tokenizer": null, "ngrams": [[0, [], 1]]}',
+            '{"format": 2, "tokenizer": null, "ngrams": [[0, [3], 1, -2]]}',
+        )
+    ):
         path = tmp_path / str(number)
         path.write_text(content)
         with pytest.raises(PoolError, match="no readable pool"):
@@ -246,7 +290,9 @@ def test_a_bounded_pool_forgets_the_least_recently_used():
     pool.add(1, (8, 8))
     pool.remove(1, (7, 7))
     assert [value for value, _ in pool.get(1)] == [(8, 8)]
-    assert pool.tokens == sum(1 + len(value) for values in pool.entries.values() for value in values)
+    assert pool.tokens == sum(
+        1 + len(value) for values in pool.entries.values() for value in values
+    )
 
 
 def test_phrases_that_followed_the_same_tokens_come_first():
@@ -264,7 +310,9 @@ def test_a_draft_is_not_even_opened_by_methods_without_one(llm, monkeypatch):
         raise AssertionError("the draft was opened")
 
     monkeypatch.setattr(llm.draft_runner, "open", refuse)
-    assert llm.generate("def f(n):", sampling=SamplingParams(max_tokens=8)).stats.draft_forwards == 0
+    assert (
+        llm.generate("def f(n):", sampling=SamplingParams(max_tokens=8)).stats.draft_forwards == 0
+    )
     with pytest.raises(AssertionError, match="opened"):
         llm.generate("def f(n):", method="draft_model", sampling=SamplingParams(max_tokens=8))
 
@@ -299,11 +347,19 @@ def test_more_siblings_than_tokens(verification):
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("verification", ["seeded", "rejection"])
 @pytest.mark.parametrize(
-    ("method", "options"), [("multi_candidate", {"k_config": "4x2"}), ("draft_model", {}), ("ouroboros", {})]
+    ("method", "options"),
+    [("multi_candidate", {"k_config": "4x2"}), ("draft_model", {}), ("ouroboros", {})],
 )
 def test_a_limit_on_rows_holds_under_both_verifiers(llm, method, options, verification, limit):
     warm = SamplingParams(max_tokens=24, temperature=1.0, top_k=3)
-    found = llm.generate("def f(n):", method=method, sampling=warm, verification=verification, budget=limit, **options)
+    found = llm.generate(
+        "def f(n):",
+        method=method,
+        sampling=warm,
+        verification=verification,
+        budget=limit,
+        **options,
+    )
     assert max(step.rows for step in found.steps[1:]) <= limit
 
 

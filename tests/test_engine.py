@@ -51,11 +51,19 @@ def run(engine, arrivals=()):
 
 
 def alone(models, request):
-    """The tokens of a request decoded by itself, plainly where the verifier keeps plain decoding's text."""
+    """The tokens of a request decoded by itself, plainly where the verifier keeps plain decoding's
+    text.
+    """
     drawn = request.verification == "rejection"
     how = (request.method, request.options, request.verification) if drawn else ()
     engine = Engine(models if drawn else {"target": models["target"]}, Batched(1))
-    again = Request(request.prompt_ids, request.sampling, *how, stream=request.stream, end_tokens=request.end_tokens)
+    again = Request(
+        request.prompt_ids,
+        request.sampling,
+        *how,
+        stream=request.stream,
+        end_tokens=request.end_tokens,
+    )
     for model in engine.models.values():
         if model.prefixes is not None:
             model.prefixes.shrink(0)
@@ -82,15 +90,22 @@ def test_a_request_is_told_of_step_by_step():
 def test_every_request_has_its_own_method_options_and_sampling():
     engine, models = Engine(pair(), Batched(4)), pair()
     asked = [
-        Request(prompts()[number % 8], SamplingParams(max_tokens=5 + number, temperature=number % 3 * 0.5, seed=number),
-                method, {"window": 3 + number % 4} if method == "lookahead" else {}, stream=number % 2)
+        Request(
+            prompts()[number % 8],
+            SamplingParams(max_tokens=5 + number, temperature=number % 3 * 0.5, seed=number),
+            method,
+            {"window": 3 + number % 4} if method == "lookahead" else {},
+            stream=number % 2,
+        )
         for number, method in enumerate(names() * 2)
-    ]  # fmt: skip
+    ]
     for request in asked:
         engine.add(request)
     run(engine)
     for request in asked:
-        assert engine.result(request.id).sequence.generated == alone(models, request), request.method
+        assert engine.result(request.id).sequence.generated == alone(models, request), (
+            request.method
+        )
 
 
 def test_a_wrong_request_is_refused_and_changes_nothing():
@@ -138,7 +153,9 @@ def test_faults_of_plug_ins_are_named():
         raise engine.result(request.id).sequence.error
     engine = Engine(pair(), Misspelt(1))
     engine.add(Request(prompts()[3], SHORT))
-    with pytest.raises(OptionError, match="Misspelt names model 'tarjet', but requests wait for target"):
+    with pytest.raises(
+        OptionError, match="Misspelt names model 'tarjet', but requests wait for target"
+    ):
         engine.step()
     engine.close()
 
@@ -182,7 +199,10 @@ def test_what_a_request_raises_ends_it_alone(method):
     engine, models = Engine(pair(), Batched(3)), pair()
     breaking = SamplingParams(max_tokens=30, logits_processors=[raises_at(len(prompts()[4]) + 4)])
     good = [Request(prompts()[number], SHORT, method) for number in (3, 5)]
-    bad = [Request(prompts()[4], breaking, method), Request(prompts()[4], SHORT, method, on_token=callback)]
+    bad = [
+        Request(prompts()[4], breaking, method),
+        Request(prompts()[4], SHORT, method, on_token=callback),
+    ]
     for request in (good[0], *bad, good[1]):
         engine.add(request)
     run(engine)
@@ -204,7 +224,10 @@ def poisoned(dtype=torch.float64):
 
 def test_poison_stays_with_the_request_that_brought_it():
     on = poisoned()
-    engine, safe = Engine({"target": on}, Batched(2)), SamplingParams(max_tokens=12, logit_bias=CLEAN)
+    engine, safe = (
+        Engine({"target": on}, Batched(2)),
+        SamplingParams(max_tokens=12, logit_bias=CLEAN),
+    )
     good = [Request(prompts()[number], safe, "prompt_lookup") for number in (3, 4, 5)]
     bad = [Request([*prompts()[number], POISON, 5], safe, "prompt_lookup") for number in (3, 4)]
     for request in (good[0], bad[0], good[1], bad[1], good[2]):
@@ -249,7 +272,9 @@ def test_closing_frees_everything_and_the_engine_goes_on():
     engine.step()
     engine.close()
     assert not engine.busy
-    assert [engine.result(request.id).sequence.finish_reason for request in asked] == ["aborted"] * 3
+    assert [engine.result(request.id).sequence.finish_reason for request in asked] == [
+        "aborted"
+    ] * 3
     assert not engine.places.caches
     again = Request(prompts()[3], SHORT, "draft_model")
     engine.add(again)
@@ -264,7 +289,9 @@ def test_a_plain_request_is_in_every_target_forward_and_waits_for_one_draft_forw
     engine.add(plain)
     for number in range(7):
         options = {"gamma": 6, "confidence": 0.0}
-        engine.add(Request(prompts()[number], SamplingParams(max_tokens=20), "draft_model", options))
+        engine.add(
+            Request(prompts()[number], SamplingParams(max_tokens=20), "draft_model", options)
+        )
     while plain.id not in engine.outputs:
         engine.step()
     decoding = [event for event in trace if not event.prefill]
@@ -307,7 +334,10 @@ def test_a_long_prompt_delays_others_by_one_chunk(monkeypatch):
 @pytest.mark.parametrize("method", names())
 def test_log_probabilities_are_those_of_plain_forwards(method, verification):
     models, warm = pair(), {"temperature": 0.8, "top_k": 5, "presence_penalty": 0.3}
-    for sampling in (SamplingParams(max_tokens=10, logprobs=3), SamplingParams(max_tokens=10, logprobs=0, **warm)):
+    for sampling in (
+        SamplingParams(max_tokens=10, logprobs=3),
+        SamplingParams(max_tokens=10, logprobs=0, **warm),
+    ):
         engine = Engine(models)
         request = Request(prompts()[4], sampling, method, verification=verification)
         engine.add(request)
@@ -333,22 +363,30 @@ def traffic(source, count, verification):
     source.shuffle(fates)
     asked, beginning = [], [(11 * place) % 60 + 1 for place in range(70)]
     for number, fate in enumerate(fates):
-        prompt = source.choice([[], beginning]) + source.choice(prompts())[: source.randrange(1, 40)]
+        prompt = (
+            source.choice([[], beginning]) + source.choice(prompts())[: source.randrange(1, 40)]
+        )
         processors = [raises_at(len(prompt) + source.randrange(1, 6))] if fate == "raise" else []
         sampling = SamplingParams(
             max_tokens=source.randrange(1, 24), temperature=source.choice([0, 0, 0.8]), seed=number,
             top_p=source.choice([1.0, 0.9]), logit_bias=CLEAN, logits_processors=processors,
         )  # fmt: skip
-        prompt = [min(token, POISON - 1) for token in prompt] + ([POISON] if fate == "poison" else [])
+        prompt = [min(token, POISON - 1) for token in prompt] + (
+            [POISON] if fate == "poison" else []
+        )
         method = source.choice(names())
         options = {"window": source.randrange(1, 9)} if method in ("lookahead", "jacobi") else {}
         verifier = source.choice(["seeded", verification])
-        asked.append((Request(prompt, sampling, method, options, verifier, stream=number % 3), fate))
+        asked.append(
+            (Request(prompt, sampling, method, options, verifier, stream=number % 3), fate)
+        )
     return asked
 
 
 def traffic_models(kind, monkeypatch):
-    """A poisoned model and its draft, with prefix caches within a memory that eight requests seldom fit into."""
+    """A poisoned model and its draft, with prefix caches within a memory that eight requests seldom
+    fit into.
+    """
     dtype = torch.bfloat16 if kind == "exact" else torch.float64
     on = poisoned(dtype)
     draft = draft_of(on)
@@ -366,7 +404,9 @@ def traffic_models(kind, monkeypatch):
 @pytest.mark.parametrize("kind", ["float64", "rejection", "exact"])
 @pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
 def test_traffic(count, kind, monkeypatch):
-    """Everything at once: arrivals and aborts between steps, mixed methods and sampling, failures, poison."""
+    """Everything at once: arrivals and aborts between steps, mixed methods and sampling, failures,
+    poison.
+    """
     source = random.Random(count)
     models, shared = traffic_models(kind, monkeypatch)
     gc.collect()
@@ -417,7 +457,10 @@ def test_a_neighbour_that_is_not_cleaned_would_show(monkeypatch):
     """A mutant: the slots of what was not finite stay as they are."""
     on = poisoned()
     monkeypatch.setattr(SlotCache, "clean", lambda self, row, first: None)
-    engine, safe = Engine({"target": on}, Batched(1)), SamplingParams(max_tokens=12, logit_bias=CLEAN)
+    engine, safe = (
+        Engine({"target": on}, Batched(1)),
+        SamplingParams(max_tokens=12, logit_bias=CLEAN),
+    )
     bad, good = Request([*[3] * 40, POISON, 5], safe), Request(prompts()[3], safe, "prompt_lookup")
     keeper = Request(prompts()[2], SamplingParams(max_tokens=1, logit_bias=CLEAN))
     for request in (bad, keeper, good):
@@ -430,7 +473,9 @@ def test_a_neighbour_that_is_not_cleaned_would_show(monkeypatch):
 def test_generate_finishes_the_others_and_attaches_the_results():
     llm = LLM(runner("llama").model)
     breaking = raises_at(9)
-    sampling = SamplingParams(max_tokens=6, logits_processors=[lambda ids, scores: breaking(ids, scores)])
+    sampling = SamplingParams(
+        max_tokens=6, logits_processors=[lambda ids, scores: breaking(ids, scores)]
+    )
     with pytest.raises(Broken) as caught:
         llm.generate([[1, 2, 3], [1] * 8, [4, 5, 6]], sampling=sampling, method="autoregressive")
     first, second, third = caught.value.results

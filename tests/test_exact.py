@@ -61,7 +61,9 @@ def test_every_method_leaves_the_keys_and_values_of_plain_decoding(name, dtype):
 
 
 def branches(llm):
-    """Whether keys and values of branching methods are plain decoding's, over prompts and samplings."""
+    """Whether keys and values of branching methods are plain decoding's, over prompts and
+    samplings.
+    """
     verdicts = []
     for prompt in prompts()[:4]:
         for sampling in SAMPLINGS:
@@ -120,7 +122,7 @@ def test_trees_larger_than_what_was_compared_are_cut():
 
 
 def test_end_tokens_and_limits_among_what_is_carried():
-    """Texts that end by an end token, a stop token or the limit, right behind an accepted branch."""
+    """Texts that end by an end token, a stop token or the limit, behind an accepted branch."""
     llm = pair()
     for prompt in prompts()[:4]:
         whole = llm.generate(prompt, method="autoregressive", sampling=SAMPLINGS[0]).token_ids
@@ -138,7 +140,9 @@ def test_end_tokens_and_limits_among_what_is_carried():
 
 
 def test_a_carried_token_that_is_refused():
-    """As if rounding had changed a branch's choices: the exact choice decides, and the text is plain decoding's."""
+    """As if rounding had changed a branch's choices: the exact choice decides, and the text is
+    plain decoding's.
+    """
     llm = pair()
     original, refused = exact_trees.Carried.of.__func__, []
 
@@ -200,7 +204,9 @@ def test_auto_goes_by_what_exactness_costs(monkeypatch):
 
 def test_rejection_does_not_claim_to_be_exact():
     llm = pair()
-    result = llm.generate(prompts()[0], method="draft_model", sampling=SAMPLINGS[1], verification="rejection")
+    result = llm.generate(
+        prompts()[0], method="draft_model", sampling=SAMPLINGS[1], verification="rejection"
+    )
     assert not result.exact
 
 
@@ -208,7 +214,9 @@ def test_a_model_without_a_class_is_refused_by_name(monkeypatch):
     model = new_model(CONFIGS["llama"](), torch.float32)
     monkeypatch.setattr(exact, "_difference", lambda *_: "rows in forwards of 4 differ")
     monkeypatch.setattr(exact, "FORMAT", "of this test")
-    with pytest.raises(UnsupportedModel, match=r"cannot be decoded exactly here: rows in forwards of 4 differ"):
+    with pytest.raises(
+        UnsupportedModel, match=r"cannot be decoded exactly here: rows in forwards of 4 differ"
+    ):
         LLM(model, exact=True)
     with pytest.raises(OptionError, match="exact='yes' must be 'auto', True or False"):
         LLM(model, exact="yes")
@@ -231,11 +239,15 @@ def test_rows_that_depend_on_their_number_are_noticed(monkeypatch):
 
 
 def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkeypatch):
-    """Where forwards of more than 40 rows take another kernel, smaller ones are exact among themselves."""
+    """Where forwards of more than 40 rows take another kernel, smaller ones are exact among
+    themselves.
+    """
     monkeypatch.setattr(exact, "FORMAT", "of rows beyond 40")
     model = new_model(CONFIGS["llama"](), torch.float32)
     handle = model.model.layers[0].mlp.register_forward_hook(
-        lambda module, inputs, output: output * (1 + 1e-6 * (output.shape[0] * output.shape[1] > 40))
+        lambda module, inputs, output: (
+            output * (1 + 1e-6 * (output.shape[0] * output.shape[1] > 40))
+        )
     )
     try:
         llm = LLM(model, exact=True)
@@ -243,8 +255,9 @@ def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkey
         assert classes.unit
         assert classes.most in (16, 32)
         sizes = []
-        model.register_forward_pre_hook(lambda _, inputs, given: sizes.append(given["input_ids"].numel()),
-                                        with_kwargs=True)  # fmt: skip
+        model.register_forward_pre_hook(
+            lambda _, inputs, given: sizes.append(given["input_ids"].numel()), with_kwargs=True
+        )
         for prompt in prompts()[:2]:
             plain, states = cached(llm, prompt, "autoregressive", SAMPLINGS[0])
             for method in ("jacobi", "prompt_lookup", "lookahead"):

@@ -49,12 +49,17 @@ def test_neighbours_finish_and_come_with_the_error(method):
         with pytest.raises(NotFinite) as caught:
             llm.generate([GOOD, BAD, GOOD, GOOD], method=method, sampling=SHORT, batch_size=size)
         results = caught.value.results
-        assert [result.finish_reason for result in results] == ["length", "error", "length", "length"]
+        assert [result.finish_reason for result in results] == [
+            "length",
+            "error",
+            "length",
+            "length",
+        ]
         assert all(results[number].token_ids == texts[0][1] for number in (0, 2, 3))
 
 
 def test_a_guess_that_overflows_costs_speed_alone():
-    """Token 0, Jacobi's padding, overflows; so would padded rows of a ragged batch if they held it."""
+    """Token 0, Jacobi's padding, overflows; so would padded rows of a batch if they held it."""
     llm, texts = poisoned(token=0)
     for sampling, expected in texts:
         padded = {"initial": "pad", "refill": "pad"}
@@ -85,7 +90,9 @@ def test_a_processor_that_gives_nan_or_forbids_everything_is_an_error():
     for value in (float("nan"), float("-inf")):
         for temperature in (0.0, 1.0):
             broken = SamplingParams(
-                max_tokens=8, temperature=temperature, logits_processors=(lambda ids, logits, v=value: logits * 0 + v,)
+                max_tokens=8,
+                temperature=temperature,
+                logits_processors=(lambda ids, logits, v=value: logits * 0 + v,),
             )
             for method in METHODS:
                 with pytest.raises(NotFinite):

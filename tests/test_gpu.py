@@ -9,18 +9,26 @@ from leapdecode.measure.audit import audit
 from leapdecode.methods import names
 from leapdecode.model.runner import Runner
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("architecture", CONFIGS)
 def test_same_text_in_float64(architecture, temperature):
     on = Runner(new_model(CONFIGS[architecture]()).cuda())
-    params = SamplingParams(max_tokens=32, temperature=temperature, top_k=40 if temperature else 0, seed=3)
+    params = SamplingParams(
+        max_tokens=32, temperature=temperature, top_k=40 if temperature else 0, seed=3
+    )
     plain = texts(decode(on, prompts(), params=params))
     for name in names():
         for batch_size in (1, 8):
-            assert texts(decode(on, prompts(), name, batch_size, params)) == plain, (name, batch_size)
+            assert texts(decode(on, prompts(), name, batch_size, params)) == plain, (
+                name,
+                batch_size,
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -29,7 +37,12 @@ def test_nothing_unexplained(dtype):
     sampling = SamplingParams(max_tokens=64)
     for prompt in ("def fib(n):", "Question: Ann has 4 cards. How many?\nAnswer:", "class "):
         for name in names():
-            assert audit(llm, llm.generate(prompt, method=name, sampling=sampling), sampling).unexplained == 0
+            assert (
+                audit(
+                    llm, llm.generate(prompt, method=name, sampling=sampling), sampling
+                ).unexplained
+                == 0
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -37,5 +50,10 @@ def test_compiled(dtype):
     llm = LLM("demo", device="cuda", dtype=dtype, compile=True)
     sampling = SamplingParams(max_tokens=64)
     for prompt in ("def fib(n):", "Question: Ann has 4 cards. How many?\nAnswer:"):
-        assert audit(llm, llm.generate(prompt, method="draft_model", sampling=sampling), sampling).unexplained == 0
+        assert (
+            audit(
+                llm, llm.generate(prompt, method="draft_model", sampling=sampling), sampling
+            ).unexplained
+            == 0
+        )
     assert llm.runner.compiled.uncompiled == llm.draft_runner.compiled.uncompiled == 0

@@ -92,7 +92,9 @@ def test_stopping_criteria_are_asked_after_every_token(exact, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_streamer_and_stop_strings_through_the_wrapper(exact, method):
     inputs = encoded(exact, PROMPT)
-    theirs = exact.model.generate(**inputs, max_new_tokens=60, stop_strings=[" dollars"], tokenizer=exact.tokenizer)
+    theirs = exact.model.generate(
+        **inputs, max_new_tokens=60, stop_strings=[" dollars"], tokenizer=exact.tokenizer
+    )
     streamer = TextIteratorStreamer(exact.tokenizer, skip_prompt=True)
     chosen = decoding(method)
     ours = chosen.generate(
@@ -115,12 +117,19 @@ def test_sampling_is_fixed_by_the_global_seed_and_by_nothing_else(exact):
         torch.manual_seed(7)
         found.append(
             exact.model.generate(
-                **inputs, max_new_tokens=30, do_sample=True, temperature=0.8, top_k=30, custom_generate=decoding(method)
+                **inputs,
+                max_new_tokens=30,
+                do_sample=True,
+                temperature=0.8,
+                top_k=30,
+                custom_generate=decoding(method),
             )
         )
     assert all(torch.equal(found[0], other) for other in found[1:])
     torch.manual_seed(8)
-    other = exact.model.generate(**inputs, max_new_tokens=30, do_sample=True, custom_generate=decoding("lookahead"))
+    other = exact.model.generate(
+        **inputs, max_new_tokens=30, do_sample=True, custom_generate=decoding("lookahead")
+    )
     assert other.shape != found[0].shape or not torch.equal(found[0], other)
 
 
@@ -129,7 +138,9 @@ def test_sampled_law_is_transformers_law():
     model = new_model(CONFIGS["llama"]())
     ids = torch.tensor([[1, 2, 3]]).repeat(4000, 1)
     torch.manual_seed(0)
-    found = model.generate(ids, max_new_tokens=1, do_sample=True, top_k=0, custom_generate=decoding("autoregressive"))
+    found = model.generate(
+        ids, max_new_tokens=1, do_sample=True, top_k=0, custom_generate=decoding("autoregressive")
+    )
     law = model(input_ids=ids[:1]).logits[0, -1].softmax(-1)
     frequency = torch.bincount(found[:, -1], minlength=64) / 4000
     assert (frequency - law).abs().max() < 5 * 0.5 / 4000**0.5
@@ -138,7 +149,10 @@ def test_sampled_law_is_transformers_law():
 def test_a_dictionary_when_asked(exact):
     inputs = encoded(exact, PROMPT)
     found = exact.model.generate(
-        **inputs, max_new_tokens=8, return_dict_in_generate=True, custom_generate=decoding("lookahead")
+        **inputs,
+        max_new_tokens=8,
+        return_dict_in_generate=True,
+        custom_generate=decoding("lookahead"),
     )
     assert torch.equal(found.sequences, exact.model.generate(**inputs, max_new_tokens=8))
 
@@ -147,7 +161,9 @@ def test_a_generation_config_object(exact):
     config = GenerationConfig(max_length=100, eos_token_id=0, pad_token_id=5)
     inputs = encoded(exact, PROMPT, "def f(")
     theirs = exact.model.generate(**inputs, generation_config=config)
-    ours = exact.model.generate(**inputs, generation_config=config, custom_generate=decoding("lookahead"))
+    ours = exact.model.generate(
+        **inputs, generation_config=config, custom_generate=decoding("lookahead")
+    )
     assert torch.equal(theirs, ours)
 
 
@@ -166,14 +182,19 @@ def test_a_generation_config_object(exact):
 )
 def test_what_cannot_be_honoured_is_refused_by_name(exact, arguments, name):
     with pytest.raises(OptionError, match=name):
-        exact.model.generate(**encoded(exact, PROMPT), max_new_tokens=8, custom_generate=decoding(), **arguments)
+        exact.model.generate(
+            **encoded(exact, PROMPT), max_new_tokens=8, custom_generate=decoding(), **arguments
+        )
 
 
 def test_right_padding_is_refused(exact):
     ids = torch.tensor([[5, 6, 7, 0]])
     with pytest.raises(PromptError, match="left"):
         exact.model.generate(
-            ids, attention_mask=torch.tensor([[1, 1, 1, 0]]), max_new_tokens=4, custom_generate=decoding()
+            ids,
+            attention_mask=torch.tensor([[1, 1, 1, 0]]),
+            max_new_tokens=4,
+            custom_generate=decoding(),
         )
 
 
@@ -188,7 +209,9 @@ def test_a_filled_cache_is_refused(exact):
     past = exact.model(**inputs, use_cache=True).past_key_values
     longer = torch.cat([inputs["input_ids"], torch.tensor([[5]])], 1)
     with pytest.raises(OptionError, match="past_key_values"):
-        exact.model.generate(longer, past_key_values=past, max_new_tokens=4, custom_generate=decoding())
+        exact.model.generate(
+            longer, past_key_values=past, max_new_tokens=4, custom_generate=decoding()
+        )
 
 
 def test_one_adapter_serves_several_threads(exact):

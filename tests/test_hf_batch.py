@@ -15,10 +15,16 @@ GREEDY = GenerationConfig(max_new_tokens=16, do_sample=False, eos_token_id=None)
 def own(model, ids, config):
     """What transformers' own loop generates, with the log-probabilities of its processed scores."""
     made = model.generate(
-        torch.tensor([ids]), generation_config=config, return_dict_in_generate=True, output_scores=True
+        torch.tensor([ids]),
+        generation_config=config,
+        return_dict_in_generate=True,
+        output_scores=True,
     )
     new = made.sequences[0, len(ids) :].tolist()
-    scores = [torch.log_softmax(one[0], -1)[token].item() for one, token in zip(made.scores, new, strict=True)]
+    scores = [
+        torch.log_softmax(one[0], -1)[token].item()
+        for one, token in zip(made.scores, new, strict=True)
+    ]
     return new, scores
 
 
@@ -26,17 +32,31 @@ def own(model, ids, config):
 def test_texts_and_log_probabilities_are_those_of_generate(method):
     on = runner("llama")
     config = GenerationConfig(
-        max_new_tokens=16, do_sample=False, repetition_penalty=1.3, no_repeat_ngram_size=3, eos_token_id=None
+        max_new_tokens=16,
+        do_sample=False,
+        repetition_penalty=1.3,
+        no_repeat_ngram_size=3,
+        eos_token_id=None,
     )
     found = generate_batch(
-        on.model, prompts(), config, method=method, draft=draft_of(on).model, batch_size=3, return_logprobs=True
+        on.model,
+        prompts(),
+        config,
+        method=method,
+        draft=draft_of(on).model,
+        batch_size=3,
+        return_logprobs=True,
     )
     assert list(found) == [f"req_{number}" for number in range(len(prompts()))]
     for ids, output in zip(prompts(), found.values(), strict=True):
         tokens, scores = own(on.model, ids, config)
         assert output.generated_tokens == tokens
         assert output.logprobs == pytest.approx(scores, abs=1e-4)
-        assert (output.prompt_ids, output.status, output.error) == (ids, RequestStatus.FINISHED, None)
+        assert (output.prompt_ids, output.status, output.error) == (
+            ids,
+            RequestStatus.FINISHED,
+            None,
+        )
         assert output.is_finished()
 
 
@@ -53,7 +73,9 @@ def test_it_is_what_continuous_batching_gives():
 
 def test_samples_have_their_own_names_and_are_fixed_by_the_seed():
     model = runner("llama").model
-    config = GenerationConfig(max_new_tokens=8, do_sample=True, num_return_sequences=3, top_k=20, eos_token_id=None)
+    config = GenerationConfig(
+        max_new_tokens=8, do_sample=True, num_return_sequences=3, top_k=20, eos_token_id=None
+    )
 
     def decoded(method):
         torch.manual_seed(5)
@@ -71,9 +93,13 @@ def test_a_text_that_fails_fails_alone():
     model = new_model(CONFIGS["llama"](), torch.float64)
     with torch.no_grad():
         model.get_input_embeddings().weight[63] = float("inf")
-    config = GenerationConfig(max_new_tokens=8, do_sample=False, eos_token_id=None, suppress_tokens=[63])
+    config = GenerationConfig(
+        max_new_tokens=8, do_sample=False, eos_token_id=None, suppress_tokens=[63]
+    )
     good = [[min(token, 60) for token in ids] for ids in prompts()[2:5]]
-    found = list(generate_batch(model, [good[0], [1, 63, 2], *good[1:]], config, batch_size=2).values())
+    found = list(
+        generate_batch(model, [good[0], [1, 63, 2], *good[1:]], config, batch_size=2).values()
+    )
     assert found[1].status == RequestStatus.FAILED
     assert "not finite" in found[1].error
     for ids, output in zip(good, [found[0], *found[2:]], strict=True):

@@ -31,18 +31,27 @@ def load_script() -> Any:
 
 inflate = load_script()
 Shape = inflate.Shape
-GROUPED = Shape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, vocabulary=64)
+GROUPED = Shape(
+    hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, vocabulary=64
+)
 SINGLE = Shape(hidden=24, layers=2, heads=4, kv_heads=1, head_dim=6, intermediate=40, vocabulary=64)
 SIXES = Shape(hidden=24, layers=1, heads=6, kv_heads=2, head_dim=4, intermediate=32, vocabulary=64)
-ALL = Shape(hidden=256, layers=4, heads=12, kv_heads=4, head_dim=32, intermediate=80, vocabulary=200)
+ALL = Shape(
+    hidden=256, layers=4, heads=12, kv_heads=4, head_dim=32, intermediate=80, vocabulary=200
+)
 
 
-def source(shape: Any, tied: bool = False, dtype: torch.dtype = torch.float64, **config: Any) -> Any:
+def source(
+    shape: Any, tied: bool = False, dtype: torch.dtype = torch.float64, **config: Any
+) -> Any:
     """A random Llama in which norms, attention and every layer matter."""
     sizes = {
-        "vocab_size": shape.vocabulary, "hidden_size": shape.hidden, "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim,
-        "intermediate_size": shape.intermediate, "max_position_embeddings": 256, "tie_word_embeddings": tied,
+        "vocab_size": shape.vocabulary, "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate, "max_position_embeddings": 256,
+        "tie_word_embeddings": tied,
     }  # fmt: skip
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**sizes, **config)).to(dtype).eval()
@@ -153,10 +162,15 @@ def test_source_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize("width", [256, 80])
 def test_bfloat16_differs_by_rounding_alone(width: int) -> None:
-    """No further from the float32 source than the source itself is when converted to bfloat16, or hardly."""
+    """No further from the float32 source than the source itself is when converted to bfloat16, or
+    hardly.
+    """
     one = source(GROUPED, dtype=torch.float32)
     made = inflate.inflate(one, replace(ALL, hidden=width))
-    found, converted = differences(one, made), differences(one, source(GROUPED, dtype=torch.bfloat16))
+    found, converted = (
+        differences(one, made),
+        differences(one, source(GROUPED, dtype=torch.bfloat16)),
+    )
     assert made.dtype == torch.bfloat16
     assert found["largest_difference"] < 3 * converted["largest_difference"]
     assert found["same_argmax"] > 0.9
@@ -170,7 +184,11 @@ def test_weights_stay_exact_in_bfloat16() -> None:
     made = inflate.inflate(one, replace(GROUPED, hidden=192, head_dim=32, vocabulary=200))
     wide = inflate.Width.grown(32, 192, True, torch.empty(0))
     copies = wide.source == 5
-    parts = made.model.layers[0].mlp.up_proj.weight[: GROUPED.intermediate, : len(copies)][:, copies].float()
+    parts = (
+        made.model.layers[0]
+        .mlp.up_proj.weight[: GROUPED.intermediate, : len(copies)][:, copies]
+        .float()
+    )
     assert parts.sum(1).equal(one.model.layers[0].mlp.up_proj.weight[:, 5].float())
     assert set(wide.scale.tolist()) <= {1.0, 2.0}
 
@@ -194,7 +212,7 @@ def undivided(self: Any, weight: torch.Tensor, spare: float = 1.0) -> torch.Tens
 
 
 def pairs_side_by_side(old: Any, new: Any, between: Any = inflate.Places.between) -> Any:
-    """The mutant that keeps a head's dimensions in place, as if a pair were not half a head apart."""
+    """The mutant that keeps a head's dimensions in place: pairs are not half a head apart."""
     right = between(old, new)
 
     def packed(rows: list[int]) -> list[int]:
@@ -206,7 +224,9 @@ def pairs_side_by_side(old: Any, new: Any, between: Any = inflate.Places.between
 def heads_in_place(old: Any, new: Any, between: Any = inflate.Places.between) -> Any:
     """The mutant that forgets that a query head must keep its key-value head."""
     right = between(old, new)
-    rows = [n // old.head_dim * new.head_dim + row % new.head_dim for n, row in enumerate(right.queries)]
+    rows = [
+        n // old.head_dim * new.head_dim + row % new.head_dim for n, row in enumerate(right.queries)
+    ]
     return replace(right, queries=rows)
 
 
@@ -224,7 +244,9 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_recipe_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MUTANTS[name])
-    shape = Shape(hidden=80, layers=2, heads=12, kv_heads=3, head_dim=16, intermediate=48, vocabulary=200)
+    shape = Shape(
+        hidden=80, layers=2, heads=12, kv_heads=3, head_dim=16, intermediate=48, vocabulary=200
+    )
     made = inflate.inflate(source(GROUPED), shape, dtype=torch.float64)
     assert differences(source(GROUPED), made)["largest_difference"] > 100 * CLOSE
 
@@ -259,7 +281,9 @@ def test_refused_shapes(shape: Any, options: dict[str, Any], told: str) -> None:
 
 
 def test_refused_sources() -> None:
-    other = Qwen2ForCausalLM(Qwen2Config(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, vocab_size=64))
+    other = Qwen2ForCausalLM(
+        Qwen2Config(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, vocab_size=64)
+    )
     dynamic = {"rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0}
     for model, told in [
         (other, "not Qwen2"),
@@ -280,7 +304,8 @@ def test_shapes_have_the_sizes_of_their_models() -> None:
     sizes = {"68m": 68.0e6, "160m": 162.4e6, "7b": 6.738e9, "13b": 13.016e9}
     for name, size in sizes.items():
         assert inflate.SHAPES[name].parameters == pytest.approx(size, rel=1e-3)
-    assert inflate.SHAPES["1b"].read == pytest.approx(1.236e9, rel=1e-3)  # the original ties its output rows
+    # the original ties its output rows
+    assert inflate.SHAPES["1b"].read == pytest.approx(1.236e9, rel=1e-3)
     made = inflate.inflate(source(GROUPED), ALL)
     assert made.num_parameters() == pytest.approx(ALL.parameters, rel=0.01)
 
@@ -309,7 +334,9 @@ def tokens_per_forward(results: list[Any]) -> float:
 
 
 def test_inflated_text_is_the_sources_with_the_same_hits(llm: LLM) -> None:
-    """The demo draft, sampled so that it does not loop: the text of plain decoding, and guesses hit as often."""
+    """The demo draft, sampled so that it does not loop: the text of plain decoding, and guesses hit
+    as often.
+    """
     old = Shape.of(llm.draft)
     heads = {"heads": 2 * old.heads, "kv_heads": 2 * old.kv_heads, "head_dim": 2 * old.head_dim}
     shape = replace(old, hidden=4 * old.hidden, layers=old.layers + 1, vocabulary=3000, **heads)
@@ -320,7 +347,9 @@ def test_inflated_text_is_the_sources_with_the_same_hits(llm: LLM) -> None:
     plain = large.generate(texts, method="autoregressive", sampling=sampling)
     assert any(repeated_share(one.token_ids) <= LOOPING for one in plain)
     for method in ("lookahead", "prompt_lookup"):
-        ours, theirs = (one.generate(texts, method=method, sampling=sampling) for one in (large, small))
+        ours, theirs = (
+            one.generate(texts, method=method, sampling=sampling) for one in (large, small)
+        )
         assert [one.token_ids for one in ours] == [one.token_ids for one in plain]
         assert [one.token_ids for one in ours] == [one.token_ids for one in theirs]
         assert tokens_per_forward(ours) == pytest.approx(tokens_per_forward(theirs), rel=0.05)
@@ -332,7 +361,9 @@ def test_the_script_saves_a_folder_that_opens(
 ) -> None:
     old, out = Shape.of(llm.draft), tmp_path / "made"
     monkeypatch.setitem(
-        inflate.SHAPES, "tiny", replace(old, hidden=4 * old.hidden, head_dim=2 * old.head_dim, vocabulary=3000)
+        inflate.SHAPES,
+        "tiny",
+        replace(old, hidden=4 * old.hidden, head_dim=2 * old.head_dim, vocabulary=3000),
     )
     inflate.main(["tiny", "--out", str(out), "--role", "draft", "--dtype", "float32", "--check"])
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -344,7 +375,9 @@ def test_the_script_saves_a_folder_that_opens(
     result = opened.generate("def add(a, b):", sampling=SamplingParams(max_tokens=16))
     assert (
         result.text
-        == LLM(llm.draft, llm.tokenizer).generate("def add(a, b):", sampling=SamplingParams(max_tokens=16)).text
+        == LLM(llm.draft, llm.tokenizer)
+        .generate("def add(a, b):", sampling=SamplingParams(max_tokens=16))
+        .text
     )
     with pytest.raises(SystemExit):
         inflate.main(["tiny", "--out", str(out), "--role", "draft"])

@@ -20,7 +20,9 @@ SAMPLING = SamplingParams(max_tokens=24, temperature=0.9, seed=5)
 def test_after_an_interruption_texts_are_as_before(method, batch_size):
     llm = LLM(new_model(CONFIGS["llama"]()).double())
     given = prompts()[:3]
-    expected = [llm.generate(prompt, method=method, sampling=SAMPLING).token_ids for prompt in given]
+    expected = [
+        llm.generate(prompt, method=method, sampling=SAMPLING).token_ids for prompt in given
+    ]
     steps = []
 
     def interrupt(*event):
@@ -29,7 +31,9 @@ def test_after_an_interruption_texts_are_as_before(method, batch_size):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        llm.generate(given, method=method, sampling=SAMPLING, batch_size=batch_size, on_step=interrupt)
+        llm.generate(
+            given, method=method, sampling=SAMPLING, batch_size=batch_size, on_step=interrupt
+        )
     found = llm.generate(given, method=method, sampling=SAMPLING, batch_size=batch_size)
     assert [result.token_ids for result in found] == expected
 
@@ -40,7 +44,8 @@ def test_the_command_says_so_and_ends_with_130():
     arguments = ["generate", "class Tree:", "--max-tokens", "1500", "--method", "autoregressive"]
     started = subprocess.Popen(
         [sys.executable, "-u", "-m", "leapdecode", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heard, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heard,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert started.stdout.read(20), "no text before the interruption"
     started.send_signal(signal.SIGINT)

@@ -42,7 +42,9 @@ def imported(path):
 
 
 def files():
-    return [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem in LEVEL]
+    return [
+        path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem in LEVEL
+    ]
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -57,18 +59,31 @@ def test_every_folder_has_a_layer():
     assert {p.name for p in ROOT.iterdir() if (p / "__init__.py").exists()} <= set(LEVEL)
 
 
-LIGHT = ["import leapdecode", "import leapdecode.methods as m; m.names()", "import leapdecode.cli.app"]
+LIGHT = [
+    "import leapdecode",
+    "import leapdecode.methods as m; m.names()",
+    "import leapdecode.cli.app",
+]
 
 
 @pytest.mark.parametrize("statement", LIGHT)
 def test_light_imports(statement):
-    code = f"{statement}; import sys; print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    shown = "[m for m in ('torch', 'transformers') if m in sys.modules]"
+    code = f"{statement}; import sys; print({shown})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_public_names():
-    assert leapdecode.__all__ == ["LLM", "AsyncLLM", "Piece", "Pool", "Result", "SamplingParams", "__version__"]
+    assert leapdecode.__all__ == [
+        "LLM",
+        "AsyncLLM",
+        "Piece",
+        "Pool",
+        "Result",
+        "SamplingParams",
+        "__version__",
+    ]
     assert all(getattr(leapdecode, name) for name in leapdecode.__all__)
     with pytest.raises(AttributeError):
         leapdecode.nothing  # noqa: B018

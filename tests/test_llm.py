@@ -36,7 +36,9 @@ SHORT = SamplingParams(max_tokens=24)
 
 def mixed(count):
     problems = find("math").prompts(count)
-    sources = [text[: 40 + 9 * number] for number, text in enumerate(find("code").prompts(count, "source"))]
+    sources = [
+        text[: 40 + 9 * number] for number, text in enumerate(find("code").prompts(count, "source"))
+    ]
     return [text for pair in zip(problems, sources, strict=True) for text in pair][:count]
 
 
@@ -45,7 +47,13 @@ def ids(results):
 
 
 def test_the_readme_example(llm):
-    result = llm.generate("def fib(n):", method="lookahead", window=15, ngram=5, sampling=SamplingParams(max_tokens=32))
+    result = llm.generate(
+        "def fib(n):",
+        method="lookahead",
+        window=15,
+        ngram=5,
+        sampling=SamplingParams(max_tokens=32),
+    )
     assert result.stats.tokens == len(result.token_ids) == 32
     assert sum(len(step.tokens) for step in result.steps) == 32
     assert result.options["window"] == 15
@@ -60,14 +68,18 @@ def test_alone_equals_in_company(light, method, temperature):
     given = mixed(24)
     alone = [light.generate(prompt, method=method, sampling=sampling) for prompt in given]
     assert ids(light.generate(given, method=method, sampling=sampling, batch_size=7)) == ids(alone)
-    assert ids(light.generate(given[::-1], method=method, sampling=sampling, batch_size=5))[::-1] == ids(alone)
+    assert ids(light.generate(given[::-1], method=method, sampling=sampling, batch_size=5))[
+        ::-1
+    ] == ids(alone)
 
 
 def test_several_samples_are_several_streams(llm):
     sampling = SamplingParams(max_tokens=16, temperature=1.0, n=3, seed=1)
     found = llm.generate("def ", sampling=sampling)
     assert len({tuple(result.token_ids) for result in found}) == 3
-    assert ids(found) == ids(llm.generate("def ", method="autoregressive", sampling=sampling, scheduler="single"))
+    assert ids(found) == ids(
+        llm.generate("def ", method="autoregressive", sampling=sampling, scheduler="single")
+    )
 
 
 def test_prompts_as_text_ids_and_chat(llm):
@@ -76,7 +88,10 @@ def test_prompts_as_text_ids_and_chat(llm):
     by_ids = llm.generate(llm.tokenizer(text)["input_ids"], sampling=SHORT)
     by_chat = llm.chat([{"role": "user", "content": "How many?"}], sampling=SHORT)
     assert by_text.token_ids == by_ids.token_ids == by_chat.token_ids
-    assert ids(llm.generate([text, by_ids.prompt_token_ids], sampling=SHORT)) == [by_text.token_ids] * 2
+    assert (
+        ids(llm.generate([text, by_ids.prompt_token_ids], sampling=SHORT))
+        == [by_text.token_ids] * 2
+    )
 
 
 def test_no_prompts_no_results(llm):
@@ -104,7 +119,9 @@ def test_threads_wait_for_each_other(llm):
 
     def work(number):
         if number % 2:
-            found[number] = [piece.token_id for piece in llm.stream(given[number], sampling=sampling)]
+            found[number] = [
+                piece.token_id for piece in llm.stream(given[number], sampling=sampling)
+            ]
         else:
             found[number] = llm.generate(given[number], sampling=sampling).token_ids
 
@@ -126,9 +143,21 @@ def test_a_failing_processor_leaves_the_engine_usable(llm):
 
 
 BAD = {
-    "unknown method": (lambda llm: llm.generate("a", method="lookahed"), UnknownName, "did you mean 'lookahead'"),
-    "unknown option": (lambda llm: llm.generate("a", method="lookahead", windw=3), UnknownName, "window"),
-    "option too small": (lambda llm: llm.generate("a", method="lookahead", window=0), OptionError, "at least 1"),
+    "unknown method": (
+        lambda llm: llm.generate("a", method="lookahed"),
+        UnknownName,
+        "did you mean 'lookahead'",
+    ),
+    "unknown option": (
+        lambda llm: llm.generate("a", method="lookahead", windw=3),
+        UnknownName,
+        "window",
+    ),
+    "option too small": (
+        lambda llm: llm.generate("a", method="lookahead", window=0),
+        OptionError,
+        "at least 1",
+    ),
     "option of a wrong type": (
         lambda llm: llm.generate("a", method="lookahead", ngram="5"),
         OptionError,
@@ -143,8 +172,16 @@ BAD = {
     "batch size": (lambda llm: llm.generate("a", batch_size=0), OptionError, "at least 1"),
     "executor": (lambda llm: llm.generate("a", executor="batch"), UnknownName, "batched"),
     "verification": (lambda llm: llm.generate("a", verification="magic"), OptionError, "seeded"),
-    "sampling by name": (lambda llm: llm.generate("a", max_tokens=5), UnknownName, "SamplingParams"),
-    "sampling as a dictionary": (lambda llm: llm.generate("a", sampling={}), OptionError, "SamplingParams"),
+    "sampling by name": (
+        lambda llm: llm.generate("a", max_tokens=5),
+        UnknownName,
+        "SamplingParams",
+    ),
+    "sampling as a dictionary": (
+        lambda llm: llm.generate("a", sampling={}),
+        OptionError,
+        "SamplingParams",
+    ),
     "no method": (lambda llm: llm.generate("a", method=None), UnknownName, "lookahead"),
     "chat with a string": (lambda llm: llm.chat("hi"), PromptError, "list of messages"),
     "broken text": (lambda llm: llm.generate("\udcff"), PromptError, "valid text"),
@@ -170,9 +207,11 @@ def test_user_errors_name_the_way_out(llm, case):
 @pytest.mark.parametrize(
     "bad",
     [
-        {"max_tokens": 0}, {"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_p": 1.5},
+        {"max_tokens": 0}, {"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0},
+        {"top_p": 1.5},
         {"top_k": -1},
-        {"min_p": 1.0}, {"repetition_penalty": 0}, {"n": 0}, {"seed": 1.5}, {"stop": ("",)}, {"max_tokens": True},
+        {"min_p": 1.0}, {"repetition_penalty": 0}, {"n": 0}, {"seed": 1.5}, {"stop": ("",)},
+        {"max_tokens": True},
     ],
     ids=str,
 )  # fmt: skip
@@ -181,12 +220,29 @@ def test_sampling_ranges(bad):
         SamplingParams(**bad)
 
 
-SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
 NO_CAUSAL_MODELS = {
     "linear": (lambda: torch.nn.Linear(2, 2), OptionError, "Linear is no transformers model"),
-    "wrapped": (lambda: torch.nn.DataParallel(model("llama")), OptionError, "DataParallel is no transformers model"),
-    "no tokens": (lambda: ViTModel(ViTConfig(**SMALL)), OptionError, "ViTModel is no language model"),
-    "no head": (lambda: LlamaModel(LlamaConfig(**SMALL)), UnsupportedModel, "LlamaModel gives no scores"),
+    "wrapped": (
+        lambda: torch.nn.DataParallel(model("llama")),
+        OptionError,
+        "DataParallel is no transformers model",
+    ),
+    "no tokens": (
+        lambda: ViTModel(ViTConfig(**SMALL)),
+        OptionError,
+        "ViTModel is no language model",
+    ),
+    "no head": (
+        lambda: LlamaModel(LlamaConfig(**SMALL)),
+        UnsupportedModel,
+        "LlamaModel gives no scores",
+    ),
     "another head": (
         lambda: LlamaForSequenceClassification(LlamaConfig(**SMALL)),
         UnsupportedModel,
@@ -219,7 +275,9 @@ def test_what_is_no_causal_model_is_refused_at_loading(llm, case):
 
 @pytest.mark.parametrize("tokenizer", ["gpt2", 5, torch.nn.Linear(2, 2), {"a": 1}], ids=str)
 def test_what_is_no_tokenizer_is_told(tokenizer):
-    with pytest.raises(OptionError, match=f"tokenizer, not {type(tokenizer).__name__}; .*AutoTokenizer"):
+    with pytest.raises(
+        OptionError, match=f"tokenizer, not {type(tokenizer).__name__}; .*AutoTokenizer"
+    ):
         check_tokenizer(tokenizer)
 
 
@@ -229,8 +287,12 @@ def test_tokenizers_pass(llm):
 
 
 def test_a_recorded_trajectory_can_be_read(llm):
-    """Guesses before every step: those of a step are what the step before left, topped up to the window."""
-    recorded = llm.generate(["def f(n):", "def "], method="jacobi", record=True, window=5, sampling=SHORT)
+    """Guesses before every step: those of a step are what the step before left, topped up to the
+    window.
+    """
+    recorded = llm.generate(
+        ["def f(n):", "def "], method="jacobi", record=True, window=5, sampling=SHORT
+    )
     for result in recorded:
         trajectory = result.artifacts["trajectory"]
         assert len(trajectory) == len(result.steps)
@@ -329,7 +391,9 @@ def test_a_damaged_embedded_pair_is_refused(tmp_path):
         embedded.checked("target", root)
 
 
-@pytest.mark.parametrize("arguments", [{"device": "warp"}, {"dtype": "float13"}, {"device": "cuda:77"}])
+@pytest.mark.parametrize(
+    "arguments", [{"device": "warp"}, {"dtype": "float13"}, {"device": "cuda:77"}]
+)
 def test_bad_load_arguments(arguments):
     with pytest.raises(LeapdecodeError):
         LLM("demo", **arguments)

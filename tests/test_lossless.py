@@ -1,4 +1,6 @@
-"""Same text: every method equals plain decoding, token for token, and plain decoding equals transformers."""
+"""Same text: every method equals plain decoding, token for token, and plain decoding equals
+transformers.
+"""
 
 import itertools
 
@@ -18,8 +20,12 @@ from leapdecode.verify.walk import walk
 GREEDY = SamplingParams(max_tokens=32)
 SAMPLED = {
     "greedy": GREEDY,
-    "cool": SamplingParams(max_tokens=32, temperature=0.2, top_k=20, repetition_penalty=1.3, seed=1),
-    "warm": SamplingParams(max_tokens=32, temperature=1.0, top_k=40, top_p=0.9, repetition_penalty=1.2, seed=2),
+    "cool": SamplingParams(
+        max_tokens=32, temperature=0.2, top_k=20, repetition_penalty=1.3, seed=1
+    ),
+    "warm": SamplingParams(
+        max_tokens=32, temperature=1.0, top_k=40, top_p=0.9, repetition_penalty=1.2, seed=2
+    ),
 }
 VARIANTS = {
     "jacobi": [{}, {"window": 1}, {"block": 8}, {"initial": "prompt", "refill": "pad"}],
@@ -27,13 +33,28 @@ VARIANTS = {
     "draft_model": [{}, {"gamma": 3, "confidence": 0.0}],
     "multi_candidate": [{"k_config": "2x2x1"}, {"k_config": (3, 1), "confidence": 0.2}],
     "ouroboros": [{}, {"second": 0.01, "confidence": 0.1, "phrase_length": 3}],
-    "lookahead": [{}, {"window": 1, "ngram": 3}, {"ngram": 2}, {"window": 4, "guesses": 0}, {"shift": False}],
+    "lookahead": [
+        {},
+        {"window": 1, "ngram": 3},
+        {"ngram": 2},
+        {"window": 4, "guesses": 0},
+        {"shift": False},
+    ],
 }
-CASES = [(name, options) for name in names() if name != "autoregressive" for options in VARIANTS.get(name, [{}])]
+CASES = [
+    (name, options)
+    for name in names()
+    if name != "autoregressive"
+    for options in VARIANTS.get(name, [{}])
+]
 
 
 def case_id(value):
-    return value if isinstance(value, str) else ",".join(f"{k}={v}" for k, v in value.items()) or "default"
+    return (
+        value
+        if isinstance(value, str)
+        else ",".join(f"{k}={v}" for k, v in value.items()) or "default"
+    )
 
 
 @pytest.mark.parametrize("sampling", SAMPLED)
@@ -92,7 +113,8 @@ def test_penalties_bias_and_own_processors_apply_at_every_node():
         return scores
 
     params = SamplingParams(
-        max_tokens=32, temperature=0.8, repetition_penalty=1.1, presence_penalty=0.4, frequency_penalty=0.3,
+        max_tokens=32, temperature=0.8, repetition_penalty=1.1, presence_penalty=0.4,
+        frequency_penalty=0.3,
         logit_bias={3: 1.5, 9: -4.0}, min_p=0.05, logits_processors=(favour_sum,),
     )  # fmt: skip
     plain = texts(decode(runner("llama"), prompts(), params=params))
@@ -139,7 +161,11 @@ MUTANTS = {
     "mask": (masks, "unpack_bits", blind_mask),
     "commit": (KVCache, "commit", lambda self, requests: _commit_without_moving(self, requests)),
     "noise": (sampler, "counter_key", stepwise_noise),
-    "positions": (masks.RowPlan, "row_positions", lambda plan: [min(slot, plan.base) for slot in plan.row_slots()]),
+    "positions": (
+        masks.RowPlan,
+        "row_positions",
+        lambda plan: [min(slot, plan.base) for slot in plan.row_slots()],
+    ),
 }
 
 

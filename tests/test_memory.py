@@ -44,8 +44,13 @@ def test_a_cache_grows_with_its_text():
         long = SamplingParams(max_tokens=700, ignore_eos=True)
         texts = llm.generate(prompts()[:2], method="lookahead", sampling=long)
         for prompt, text in zip(prompts(), texts, strict=False):
-            assert text.token_ids == llm.generate(prompt, method="autoregressive", sampling=long).token_ids
-            ids = model.generate(torch.tensor([prompt]), max_new_tokens=700, do_sample=False, pad_token_id=0)
+            assert (
+                text.token_ids
+                == llm.generate(prompt, method="autoregressive", sampling=long).token_ids
+            )
+            ids = model.generate(
+                torch.tensor([prompt]), max_new_tokens=700, do_sample=False, pad_token_id=0
+            )
             assert text.token_ids == ids[0, len(prompt) :].tolist()
 
 
@@ -64,7 +69,9 @@ def test_dropped_caches_are_freed_at_once(monkeypatch):
     try:
         for method in ("autoregressive", "lookahead"):
             llm.generate(prompts()[0], method=method, sampling=SamplingParams(max_tokens=8))
-            for piece in llm.stream(prompts()[0], method=method, sampling=SamplingParams(max_tokens=8)):
+            for piece in llm.stream(
+                prompts()[0], method=method, sampling=SamplingParams(max_tokens=8)
+            ):
                 assert piece.token_id >= 0
         assert alive
         assert not any(reference() is not None for reference in alive)
@@ -73,7 +80,9 @@ def test_dropped_caches_are_freed_at_once(monkeypatch):
 
 
 def test_a_stream_that_is_collected_while_a_cache_is_taken():
-    """The collector may end an abandoned stream, which gives its cache back, in the middle of another call."""
+    """The collector may end an abandoned stream, which gives its cache back, in the middle of
+    another call.
+    """
     llm = LLM(new_model(CONFIGS["llama"](), torch.float32))
     sampling = SamplingParams(max_tokens=8)
 

@@ -1,4 +1,6 @@
-"""The noise: uniform, independent over positions, streams, seeds and tokens; and the law of the choice."""
+"""The noise: uniform, independent over positions, streams, seeds and tokens; and the law of the
+choice.
+"""
 
 import math
 

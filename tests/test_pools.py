@@ -1,4 +1,6 @@
-"""Pools in files and beside models: what is damaged or does not fit is refused, and writers do not meet."""
+"""Pools in files and beside models: what is damaged or does not fit is refused, and writers do not
+meet.
+"""
 
 import json
 import subprocess
@@ -29,7 +31,9 @@ def test_ids_beyond_the_vocabulary_are_refused_where_a_pool_meets_a_model():
     for wrong in ((64, (3, 4)), (3, (4, 64)), (1 << 70, (1,))):
         pool = pool_of(1, 20)
         pool.add(*wrong)
-        with pytest.raises(PoolError, match=r"holds token \d+, but the model's ids go from 0 to 63"):
+        with pytest.raises(
+            PoolError, match=r"holds token \d+, but the model's ids go from 0 to 63"
+        ):
             pool.bind("x", 64)
         assert pool.tokenizer is None
     pool = pool_of(1, 20)
@@ -53,9 +57,12 @@ def test_a_pool_file_with_ids_that_the_model_lacks(llm, tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        "[" * 200_000, '{"format": ' + "[" * 200_000, '{"a":' * 100_000, '{"format": 2, "tokenizer": 5, "ngrams": []}',
-        '{"format": 2, "tokenizer": ["a"], "ngrams": []}', '{"format": 2, "tokenizer": null, "ngrams": 5}',
-        '{"format": 2, "tokenizer": null, "ngrams": [5]}', '{"format": 2, "tokenizer": null, "ngrams": ["abcd"]}',
+        "[" * 200_000, '{"format": ' + "[" * 200_000, '{"a":' * 100_000,
+        '{"format": 2, "tokenizer": 5, "ngrams": []}',
+        '{"format": 2, "tokenizer": ["a"], "ngrams": []}',
+        '{"format": 2, "tokenizer": null, "ngrams": 5}',
+        '{"format": 2, "tokenizer": null, "ngrams": [5]}',
+        '{"format": 2, "tokenizer": null, "ngrams": ["abcd"]}',
         '{"format": 2, "tokenizer": null, "ngrams": [[0, [[]], 1, 2]]}',
         '{"format": 2, "tokenizer": null, "ngrams": [[0, [], 1, true]]}',
         '{"format": 2, "tokenizer": null, "ngrams": [[0, [], 1, ' + "9" * 5000 + "]]}", "\udcff",
@@ -78,7 +85,9 @@ def test_what_is_no_path_is_told(path):
         Pool().save(path)
 
 
-@pytest.mark.parametrize("wrong", [{"per_key": "5"}, {"per_key": -1}, {"per_key": None}, {"most_tokens": 1.5}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"per_key": "5"}, {"per_key": -1}, {"per_key": None}, {"most_tokens": 1.5}], ids=str
+)
 def test_bounds_are_whole_numbers(wrong):
     (name,) = wrong
     with pytest.raises(OptionError, match=f"{name}=.* whole number"):
@@ -131,7 +140,9 @@ for _ in range(150):
 def test_processes_that_write_one_file_do_not_meet(tmp_path):
     path = tmp_path / "pool.json"
     running = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)], stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(number)], stderr=subprocess.PIPE
+        )
         for number in (1, 2)
     ]
     said = [process.communicate()[1].decode() for process in running]

@@ -1,4 +1,6 @@
-"""What an earlier text left in the cache serves later texts that begin alike, and changes none of them."""
+"""What an earlier text left in the cache serves later texts that begin alike, and changes none of
+them.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -49,7 +51,7 @@ def test_a_chats_next_turn_evaluates_only_what_is_new(name, method):
 
 
 def states_behind(llm, prompt, method):
-    """A text, and the bits of all keys and values of its prompt and of all its tokens but the last."""
+    """A text, and the bits of all keys and values of all its tokens but the last."""
     llm.runner.spare.clear()
     result = llm.generate(prompt, method=method, sampling=SAMPLED)
     (cache,) = llm.runner.spare
@@ -61,7 +63,9 @@ def states_behind(llm, prompt, method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_exact_decoding_stays_exact_bit_for_bit(dtype, method, any_prefix, monkeypatch):
-    """Reused or not, the keys and values are the same bits; without `any_prefix` whole chunks of prompts pass on."""
+    """Reused or not, the keys and values are the same bits; without `any_prefix` whole chunks of
+    prompts pass on.
+    """
     monkeypatch.setattr(kv_cache, "CHUNK", 32)
     llm = with_draft("llama", dtype, exact=True)
     if any_prefix and not llm.runner.exact.any_prefix:
@@ -70,7 +74,9 @@ def test_exact_decoding_stays_exact_bit_for_bit(dtype, method, any_prefix, monke
     first = llm.generate(FIRST, method=method, sampling=SAMPLED)
     turn = [*FIRST, *first.token_ids, 5, 6, 7]
     second, states = states_behind(llm, turn, method)
-    assert second.stats.reused_tokens == (len(FIRST) + len(first.token_ids) - 1 if any_prefix else 96)
+    assert second.stats.reused_tokens == (
+        len(FIRST) + len(first.token_ids) - 1 if any_prefix else 96
+    )
     llm.reset_prefix_cache()
     fresh, expected = states_behind(llm, turn, "autoregressive")
     assert second.exact
@@ -91,7 +97,9 @@ def test_one_beginning_serves_many_in_a_batch():
 
 
 def test_a_spoilt_prefix_shows_in_the_audit():
-    """The audit's reference shares nothing with the text: what a wrong prefix changed is unexplained."""
+    """The audit's reference shares nothing with the text: what a wrong prefix changed is
+    unexplained.
+    """
     llm = tiny("llama")
     llm.generate(FIRST, sampling=SAMPLING)
     with torch.inference_mode():
@@ -148,7 +156,10 @@ def test_the_longest_common_beginning_is_found(shared):
         cache.keep(tokens, store_of(tokens), 0)
     found, length = cache.find(text)
     assert length == shared
-    assert all(torch.equal(stack[0, 0, :length, 0], torch.arange(length).float()) for stack in found.states.values())
+    assert all(
+        torch.equal(stack[0, 0, :length, 0], torch.arange(length).float())
+        for stack in found.states.values()
+    )
     assert cache.find(text, block=32)[1] == shared // 32 * 32
     assert cache.find(text[:63]) == (None, 0)
 

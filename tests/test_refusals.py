@@ -44,7 +44,9 @@ def test_fallback_gives_the_text_of_transformers(name):
     found = llm.generate(given, method="lookahead", sampling=sampling)
     for prompt, result in zip(given, found, strict=True):
         ids = torch.tensor([prompt])
-        theirs = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, eos_token_id=None)
+        theirs = model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, eos_token_id=None
+        )
         assert result.token_ids == theirs[0, len(prompt) :].tolist()
         assert result.method == "autoregressive"
         assert result.stats.tokens_per_forward == 1.0
@@ -54,7 +56,9 @@ def test_fallback_samples_reproducibly():
     llm = LLM(new_model(REFUSED["mamba"][0](), attention="eager"), fallback="autoregressive")
     sampling = SamplingParams(max_tokens=16, temperature=1.0, seed=4)
     alone = [llm.generate(prompt, sampling=sampling).token_ids for prompt in prompts(3)]
-    together = [result.token_ids for result in llm.generate(prompts(3), sampling=sampling, batch_size=3)]
+    together = [
+        result.token_ids for result in llm.generate(prompts(3), sampling=sampling, batch_size=3)
+    ]
     assert alone == together
 
 
@@ -71,7 +75,9 @@ def test_the_probe_passes_in_lower_precision(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_the_probe_finds_a_mask_that_shows_too_much(monkeypatch, dtype):
-    monkeypatch.setattr(masks, "unpack_bits", lambda rows, width: torch.ones(len(rows), width, dtype=torch.bool))
+    monkeypatch.setattr(
+        masks, "unpack_bits", lambda rows, width: torch.ones(len(rows), width, dtype=torch.bool)
+    )
     with pytest.raises(UnsupportedModel, match="standard deviations"):
         probe(Runner(new_model(CONFIGS["llama"](), dtype)))
 
@@ -159,10 +165,13 @@ def test_dynamic_rope_is_capped_where_it_would_switch():
 
 def test_longrope_is_capped_at_its_original_length():
     rope = {
-        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4,
+        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
         "original_max_position_embeddings": 32,
     }  # fmt: skip
-    config = Phi3Config(**GROUPED, pad_token_id=0, rope_parameters=rope, original_max_position_embeddings=32)
+    config = Phi3Config(
+        **GROUPED, pad_token_id=0, rope_parameters=rope, original_max_position_embeddings=32
+    )
     runner = prepare(new_model(config))
     assert runner.max_length == 32
 

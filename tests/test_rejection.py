@@ -1,4 +1,6 @@
-"""The rejection verifier keeps the target's law: exactly, by enumeration, and through the whole engine, by counting."""
+"""The rejection verifier keeps the target's law: exactly, by enumeration, and through the whole
+engine, by counting.
+"""
 
 import itertools
 import math
@@ -23,13 +25,18 @@ EXACT = 1e-12
 
 
 class Branches:
-    """Replays a script of outcomes and multiplies their probabilities; what lies behind its end takes outcome 0."""
+    """Replays a script of outcomes and multiplies their probabilities; what lies behind its end
+    takes outcome 0.
+    """
 
     def __init__(self, script):
         self.script, self.weights, self.sizes = script, [], []
 
     def pick(self, weights):
-        possible, place = [number for number, weight in enumerate(weights) if weight > 0], len(self.sizes)
+        possible, place = (
+            [number for number, weight in enumerate(weights) if weight > 0],
+            len(self.sizes),
+        )
         outcome = possible[self.script[place] if place < len(self.script) else 0]
         self.sizes.append(len(possible))
         self.weights.append(float(weights[outcome]) / float(sum(weights)))
@@ -60,7 +67,9 @@ def random_laws(seed, vocabulary, near_disjoint):
 
     def law(kind, prefix):
         if (kind, prefix) not in made:
-            weights = torch.tensor([source.random() ** 3 + 1e-4 for _ in range(vocabulary)], dtype=torch.float64)
+            weights = torch.tensor(
+                [source.random() ** 3 + 1e-4 for _ in range(vocabulary)], dtype=torch.float64
+            )
             if near_disjoint:
                 weights[(0 if kind == "p" else 1) :: 2] *= 1e-9
             made[kind, prefix] = weights / weights.sum()
@@ -94,14 +103,18 @@ def one_step(law, widths, replacement, extra):
         tree = drawn_tree(branches, law, widths, replacement, extra)
         nodes = list(range(len(tree)))
         p = torch.stack([law("p", tuple(tree.path_tokens(node))) for node in nodes])
-        chosen = choose(tree, nodes, p, branches.coin, lambda weights: branches.pick(weights.tolist()))
+        chosen = choose(
+            tree, nodes, p, branches.coin, lambda weights: branches.pick(weights.tolist())
+        )
         return tuple(walk(tree, [chosen.get(node, 0) for node in nodes]).tokens)
 
     return run
 
 
 def distance(seed, vocabulary, widths, replacement=True, extra=(), near_disjoint=False):
-    """Total variation between the law of the first tokens of a step, continued plainly, and the target's."""
+    """Total variation between the law of the first tokens of a step, continued plainly, and the
+    target's.
+    """
     law, length = random_laws(seed, vocabulary, near_disjoint), len(widths) + 1 + len(extra)
     found, total = Counter(), 0.0
     for tokens, weight in outcomes(one_step(law, widths, replacement, extra)):
@@ -111,7 +124,9 @@ def distance(seed, vocabulary, widths, replacement=True, extra=(), near_disjoint
     gap = 0.0
     for text in itertools.product(range(vocabulary), repeat=length):
         steps = [float(law("p", text[:place])[token]) for place, token in enumerate(text)]
-        ours = sum(found.get(text[:size], 0.0) * math.prod(steps[size:]) for size in range(1, length + 1))
+        ours = sum(
+            found.get(text[:size], 0.0) * math.prod(steps[size:]) for size in range(1, length + 1)
+        )
         gap += abs(ours - math.prod(steps))
     return gap / 2
 
@@ -191,7 +206,10 @@ def true_law(prompt=PROMPT, sampling=SAMPLING):
         for text, chance in law.items():
             kept = plain_logits("llama", [*prompt, *text])[-1].double().topk(sampling.top_k)
             following = torch.softmax(kept.values, -1).tolist()
-            longer |= {(*text, t): chance * p for t, p in zip(kept.indices.tolist(), following, strict=True)}
+            longer |= {
+                (*text, t): chance * p
+                for t, p in zip(kept.indices.tolist(), following, strict=True)
+            }
         law = longer
     return law
 
@@ -202,7 +220,8 @@ def sampled_law(method, count, prompt=PROMPT, sampling=SAMPLING, pool=None, budg
     for one in methods:
         one.pool, one.budget = pool, budget
     asked = [
-        Request(prompt, sampling, one, verification="rejection", stream=stream) for stream, one in enumerate(methods)
+        Request(prompt, sampling, one, verification="rejection", stream=stream)
+        for stream, one in enumerate(methods)
     ]
     made = finish(on, draft_of(on), asked, batch_size=64)
     return Counter(tuple(sequence.generated) for sequence in made), made
@@ -227,7 +246,8 @@ def total_variation(found, law):
 def test_ten_thousand_draws_through_the_engine(method, options):
     found, made = sampled_law(method, 10_000, **options)
     assert total_variation(found, true_law()) < 0.03
-    assert sum(len(sequence.steps) == 1 for sequence in made) > 100 or method == "lookahead"  # guesses hit
+    # guesses hit
+    assert sum(len(sequence.steps) == 1 for sequence in made) > 100 or method == "lookahead"
 
 
 FOUR = SamplingParams(max_tokens=4, temperature=1.0, top_k=2)
@@ -246,10 +266,18 @@ FOUR = SamplingParams(max_tokens=4, temperature=1.0, top_k=2)
 def test_ten_thousand_draws_with_phrases(method, options, budget):
     prompt, pool = [5, 17, 3, 40] * 4, NgramPool()  # phrases of earlier texts help later ones
     if method != "ouroboros":  # n-grams come from the prompt, so the model must repeat itself
-        prompt, pool = decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=60))[0].tokens, None
+        prompt, pool = (
+            decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=60))[0].tokens,
+            None,
+        )
     found, made = sampled_law(method, 10_000, prompt, FOUR, pool, budget, **options)
-    sources = Counter(source for sequence in made for step in sequence.steps for source in step.sources)
-    assert sources[{"ouroboros": "phrase", "lookahead": "ngram", "prompt_lookup": "prompt"}[method]] > 100
+    sources = Counter(
+        source for sequence in made for step in sequence.steps for source in step.sources
+    )
+    assert (
+        sources[{"ouroboros": "phrase", "lookahead": "ngram", "prompt_lookup": "prompt"}[method]]
+        > 100
+    )
     assert total_variation(found, true_law(prompt, FOUR)) < 0.03
 
 
@@ -265,11 +293,15 @@ def test_greedy_texts_are_the_same_under_both():
         texts = []
         for verification in ("seeded", "rejection"):
             on = runner("llama")
-            asked = Request(PROMPT, SamplingParams(max_tokens=24), method, verification=verification)
+            asked = Request(
+                PROMPT, SamplingParams(max_tokens=24), method, verification=verification
+            )
             (text,) = finish(on, draft_of(on), [asked])
             texts.append(text.generated)
         assert (
-            texts[0] == texts[1] == decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=24))[0].generated
+            texts[0]
+            == texts[1]
+            == decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=24))[0].generated
         )
 
 
@@ -278,7 +310,9 @@ def test_rejection_is_repeatable_and_other_seeds_differ():
 
     def said(seed):
         sampling = SamplingParams(max_tokens=24, temperature=1.0, seed=seed)
-        return llm.generate("def f(n):", method="draft_model", sampling=sampling, verification="rejection").token_ids
+        return llm.generate(
+            "def f(n):", method="draft_model", sampling=sampling, verification="rejection"
+        ).token_ids
 
     assert said(1) == said(1) != said(2)
     with pytest.raises(OptionError, match="verification"):

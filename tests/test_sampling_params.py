@@ -1,4 +1,6 @@
-"""Sampling parameters: what is wrong is told by name, value and rule; what is right is kept as it is."""
+"""Sampling parameters: what is wrong is told by name, value and rule; what is right is kept as it
+is.
+"""
 
 import math
 
@@ -12,7 +14,14 @@ from leapdecode.measure.contenders import Ours
 from leapdecode.measure.peers import peers
 
 NAN, INF = math.nan, math.inf
-NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
+NUMBERS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
 WHOLE = ("max_tokens", "top_k", "seed", "n")
 LISTS = ("stop", "stop_token_ids", "logits_processors")
 
@@ -27,16 +36,24 @@ WRONG = [
     *[("seed", value) for value in (1 << 64, -(1 << 63) - 1, 10**40)],
     *[("stop", value) for value in ("", ["a", ""], [5], [None], [b"a"], ["ab", True])],
     *[("stop_token_ids", value) for value in ("12", ["1"], [1.0], [None], [True], [-1], [[1]])],
-    *[("logit_bias", value) for value in (None, [1.0], "a", 5, {"1": 1.0}, {1.0: 1.0}, {True: 1.0}, {-1: 1.0})],
+    *[
+        ("logit_bias", value)
+        for value in (None, [1.0], "a", 5, {"1": 1.0}, {1.0: 1.0}, {True: 1.0}, {-1: 1.0})
+    ],
     *[("logit_bias", {5: value}) for value in (NAN, INF, None, "1", True, 1e39, [1.0])],
-    *[("logits_processors", value) for value in ([5], ["a"], [None], MinPLogitsWarper(0.5), [MinPLogitsWarper])],
+    *[
+        ("logits_processors", value)
+        for value in ([5], ["a"], [None], MinPLogitsWarper(0.5), [MinPLogitsWarper])
+    ],
     *[("ignore_eos", value) for value in (None, 0, 1, "no", [])],
 ]
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG, ids=lambda value: str(type(value).__name__))
 def test_a_wrong_value_is_told_by_name_value_and_rule(name, value):
-    with pytest.raises(OptionError, match=rf"^{name}=.* is not possible: {name} must be ") as caught:
+    with pytest.raises(
+        OptionError, match=rf"^{name}=.* is not possible: {name} must be "
+    ) as caught:
         SamplingParams(**{name: value})
     said = str(caught.value)
     assert "\n" not in said
@@ -77,8 +94,13 @@ def test_minus_infinity_bans_a_token(llm):
     for temperature in (0.0, 1.0):
         usual = SamplingParams(max_tokens=12, temperature=temperature, seed=3)
         first = llm.generate("def ", sampling=usual).token_ids[0]
-        banned = SamplingParams(max_tokens=12, temperature=temperature, seed=3, logit_bias={first: -INF})
-        found = [llm.generate("def ", method=name, sampling=banned) for name in ("autoregressive", "lookahead")]
+        banned = SamplingParams(
+            max_tokens=12, temperature=temperature, seed=3, logit_bias={first: -INF}
+        )
+        found = [
+            llm.generate("def ", method=name, sampling=banned)
+            for name in ("autoregressive", "lookahead")
+        ]
         assert found[0].token_ids == found[1].token_ids
         assert first not in found[0].token_ids
 
@@ -86,8 +108,10 @@ def test_minus_infinity_bans_a_token(llm):
 @pytest.mark.parametrize(
     "extreme",
     [
-        {"temperature": 1e-6, "logit_bias": {5: 1e9}}, {"temperature": 1e-6, "repetition_penalty": 1e-6},
-        {"presence_penalty": 1e9, "frequency_penalty": 1e9}, {"temperature": 1e9, "logit_bias": {5: -INF}},
+        {"temperature": 1e-6, "logit_bias": {5: 1e9}},
+        {"temperature": 1e-6, "repetition_penalty": 1e-6},
+        {"presence_penalty": 1e9, "frequency_penalty": 1e9},
+        {"temperature": 1e9, "logit_bias": {5: -INF}},
         {"repetition_penalty": 1e9, "logit_bias": {5: -1e9}},
     ],
     ids=str,
@@ -126,6 +150,11 @@ def test_peers_take_min_p_and_refuse_what_they_would_leave_out(llm):
     likeliest = SamplingParams(max_tokens=12, temperature=1.0, min_p=0.999999, seed=4)
     greedy = llm.generate(prompt, sampling=SamplingParams(max_tokens=12)).token_ids
     assert peer.decode([prompt], likeliest, 1)[0].token_ids == greedy
-    for name, value in (("presence_penalty", 1.0), ("logit_bias", {3: 1.0}), ("stop", "a"), ("n", 2)):
+    for name, value in (
+        ("presence_penalty", 1.0),
+        ("logit_bias", {3: 1.0}),
+        ("stop", "a"),
+        ("n", 2),
+    ):
         with pytest.raises(OptionError, match=f"hf-plain .*{name}"):
             peer.decode([prompt], SamplingParams(max_tokens=4, **{name: value}), 1)

@@ -25,7 +25,10 @@ METHODS = [name for name in names() if name != "autoregressive"]
 def given(count):
     half = count // 2
     problems = find("math").prompts(half, seed=3)
-    sources = [text[: 60 + number * 5] for number, text in enumerate(find("code").prompts(half, "source", seed=3))]
+    sources = [
+        text[: 60 + number * 5]
+        for number, text in enumerate(find("code").prompts(half, "source", seed=3))
+    ]
     return [text for pair in zip(problems, sources, strict=True) for text in pair]
 
 
@@ -39,7 +42,9 @@ def test_nothing_unexplained_on_many_prompts(llm, temperature, count):
         gained = 0
         found = llm.generate(prompts, method=method, sampling=sampling, batch_size=8)
         for prompt, reference, result in zip(prompts, plain, found, strict=True):
-            gained += result.stats.tokens_per_forward > 1 and repeated_share(result.token_ids) <= 0.1
+            gained += (
+                result.stats.tokens_per_forward > 1 and repeated_share(result.token_ids) <= 0.1
+            )
             if result.token_ids != reference.token_ids:
                 assert audit(llm, result, sampling).unexplained == 0, (method, prompt)
         assert gained > (3 if temperature else 20), method
@@ -111,8 +116,12 @@ def test_500_generations_do_not_grow_the_process(light):
 
     def rounds(count):
         for number in range(count):
-            sampling = SamplingParams(max_tokens=12 + number % 9, seed=number, temperature=float(number % 2))
-            light.generate(prompts[number % 20], method=names()[number % len(names())], sampling=sampling)
+            sampling = SamplingParams(
+                max_tokens=12 + number % 9, seed=number, temperature=float(number % 2)
+            )
+            light.generate(
+                prompts[number % 20], method=names()[number % len(names())], sampling=sampling
+            )
         gc.collect()
         return process.memory_info().rss
 
@@ -126,7 +135,11 @@ HITS = SamplingParams(max_tokens=128)
 def not_looping(llm, prompts):
     """Those whose output has at most 10% repeated 4-grams."""
     plain = llm.generate(prompts, method="autoregressive", sampling=HITS, batch_size=8)
-    kept = [p for p, result in zip(prompts, plain, strict=True) if repeated_share(result.token_ids) <= 0.1]
+    kept = [
+        p
+        for p, result in zip(prompts, plain, strict=True)
+        if repeated_share(result.token_ids) <= 0.1
+    ]
     assert len(kept) >= 10
     return kept
 
@@ -146,7 +159,11 @@ def source_passages(count, lines=24):
     """Held-out passages of whole lines, each from a `def` or `class`."""
     rng, found = random.Random("code/0"), []
     while len(found) < count:
-        text = rng.choice(library_files(held_out=True)).read_text(errors="ignore").splitlines(keepends=True)
+        text = (
+            rng.choice(library_files(held_out=True))
+            .read_text(errors="ignore")
+            .splitlines(keepends=True)
+        )
         starts = [i for i, line in enumerate(text) if line.lstrip().startswith(("def ", "class "))]
         starts = [i for i in starts if i + lines < len(text)]
         if starts:
@@ -194,7 +211,15 @@ def test_bfloat16_is_explained(llm):
 
 def test_a_wide_shape_runs():
     """Grouped heads, a head size that is no power of two, an odd vocabulary."""
-    config = LlamaConfig(**{**GROUPED, "hidden_size": 96, "num_attention_heads": 6, "vocab_size": 101, "head_dim": 24})
+    config = LlamaConfig(
+        **{
+            **GROUPED,
+            "hidden_size": 96,
+            "num_attention_heads": 6,
+            "vocab_size": 101,
+            "head_dim": 24,
+        }
+    )
     runner = Runner(new_model(config))
     asked = Request([1, 2, 3], SamplingParams(max_tokens=40), "lookahead")
     (sequence,) = finish(runner, None, [asked])

@@ -13,7 +13,9 @@ from leapdecode.methods import names
 from leapdecode.tasks.registry import find
 
 PROMPTS = [find("math").prompts(1)[0], find("code").prompts(1, "source")[0]]
-METHODS = [name for name in names() if name in ("autoregressive", "jacobi", "prompt_lookup", "lookahead")]
+METHODS = [
+    name for name in names() if name in ("autoregressive", "jacobi", "prompt_lookup", "lookahead")
+]
 
 
 def push_all(tokenizer, ids, stop=()):
@@ -30,11 +32,15 @@ def push_all(tokenizer, ids, stop=()):
 def test_any_ids_give_the_tokenizers_text(llm, ids):
     """Random ids include broken UTF-8 and special tokens."""
     stream = push_all(llm.tokenizer, ids)
-    assert "".join(stream.pieces) == stream.text == llm.tokenizer.decode(ids, skip_special_tokens=True)
+    assert (
+        "".join(stream.pieces) == stream.text == llm.tokenizer.decode(ids, skip_special_tokens=True)
+    )
 
 
 def by_whole_decodes(tokenizer, ids):
-    """Pieces by decoding all ids again behind every token: a piece waits for the end of its character."""
+    """Pieces by decoding all ids again behind every token: a piece waits for the end of its
+    character.
+    """
     pieces, told = [], ""
     for end in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[:end], skip_special_tokens=True)
@@ -45,8 +51,13 @@ def by_whole_decodes(tokenizer, ids):
     return pieces
 
 
-BROKEN = st.integers(95, 222)  # ids of the embedded tokenizer that are single bytes of longer characters
-RUNS = st.builds(lambda token, count: [token] * count, st.just(0) | BROKEN | st.integers(0, 2047), st.integers(1, 12))
+# ids of the embedded tokenizer that are single bytes of longer characters
+BROKEN = st.integers(95, 222)
+RUNS = st.builds(
+    lambda token, count: [token] * count,
+    st.just(0) | BROKEN | st.integers(0, 2047),
+    st.integers(1, 12),
+)
 WORDS = st.text("é中\U0001f600\ufffda ", max_size=4)
 
 
@@ -71,13 +82,17 @@ class Counting(TextStream):
         return super()._plain(ids)
 
 
-@pytest.mark.parametrize("pattern", ["special", "broken", "both", "unknown", "leading byte", "words"])
+@pytest.mark.parametrize(
+    "pattern", ["special", "broken", "both", "unknown", "leading byte", "words"]
+)
 def test_detokenizing_takes_time_in_proportion_to_the_tokens(llm, pattern):
     tokenizer = llm.tokenizer
     lead, broken = tokenizer("\U0001f600")["input_ids"][0], tokenizer("\U0001f600")["input_ids"][-1]
     texts = {
-        "special": [tokenizer.eos_token_id], "broken": [broken], "both": [broken, tokenizer.eos_token_id],
-        "unknown": [5000], "leading byte": [lead], "words": tokenizer("so it is, \U0001f600 and")["input_ids"],
+        "special": [tokenizer.eos_token_id], "broken": [broken],
+        "both": [broken, tokenizer.eos_token_id],
+        "unknown": [5000], "leading byte": [lead],
+        "words": tokenizer("so it is, \U0001f600 and")["input_ids"],
     }  # fmt: skip
     ids = texts[pattern] * (600 // len(texts[pattern]))
     stream = Counting(tokenizer)
@@ -91,32 +106,53 @@ def test_detokenizing_takes_time_in_proportion_to_the_tokens(llm, pattern):
 
 @pytest.fixture(scope="module")
 def byte_fallback():
-    """A tokenizer of the other kind: words with their spaces, and single bytes for what has no word."""
+    """A tokenizer of the other kind: words with their spaces, and single bytes for what has no
+    word.
+    """
     vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2}
     for entry in [*(f"<0x{byte:02X}>" for byte in range(256)), "\u2581", "a", "b", "\u2581a"]:
         vocabulary[entry] = len(vocabulary)
-    made = Tokenizer(models.BPE(vocabulary, [("\u2581", "a")], byte_fallback=True, unk_token="<unk>"))
-    made.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    made = Tokenizer(
+        models.BPE(vocabulary, [("\u2581", "a")], byte_fallback=True, unk_token="<unk>")
+    )
+    made.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+    )
     made.decoder = decoders.Sequence(
-        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        [
+            decoders.Replace("\u2581", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
     )
     made.add_special_tokens(["<unk>", "<s>", "</s>"])
-    return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text(" ab\u00e9\u4e2d\U0001f600", max_size=9) | st.integers(0, 20), max_size=6))
 def test_a_tokenizer_with_byte_fallback(byte_fallback, parts):
-    """Runs of a byte that belongs to no character stand between words; special tokens stand anywhere."""
+    """Runs of a byte that belongs to no character stand between words; special tokens stand
+    anywhere.
+    """
     ids = [2, 2]
     for part in parts:
-        text = byte_fallback(part)["input_ids"] if isinstance(part, str) else [3 + 0xFF] * part + [2] * part
+        text = (
+            byte_fallback(part)["input_ids"]
+            if isinstance(part, str)
+            else [3 + 0xFF] * part + [2] * part
+        )
         ids += [*text, *byte_fallback("a")["input_ids"]]
     stream = Counting(byte_fallback)
     for token in ids:
         stream.push(token)
     stream.finish()
-    assert "".join(stream.pieces) == stream.text == byte_fallback.decode(ids, skip_special_tokens=True)
+    assert (
+        "".join(stream.pieces) == stream.text == byte_fallback.decode(ids, skip_special_tokens=True)
+    )
     assert stream.decoded < 20 * len(ids) + 100
 
 
@@ -133,7 +169,10 @@ def test_multi_byte_characters_arrive_whole(llm, text):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text("abc", max_size=30), st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3))
+@given(
+    st.text("abc", max_size=30),
+    st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3),
+)
 def test_stop_strings_cut_at_the_first_that_completes(llm, text, stops):
     """Token borders fall anywhere, so many of these stops span several tokens."""
     ids = llm.tokenizer(text)["input_ids"]
@@ -167,7 +206,9 @@ def test_stream_equals_generate(llm, method, prompt, stop):
 
 
 def test_the_text_ends_where_the_stop_string_begins(llm):
-    whole = llm.generate(PROMPTS[1], method="autoregressive", sampling=SamplingParams(max_tokens=48)).text
+    whole = llm.generate(
+        PROMPTS[1], method="autoregressive", sampling=SamplingParams(max_tokens=48)
+    ).text
     middle = whole[len(whole) // 2 : len(whole) // 2 + 5]
     cut = llm.generate(PROMPTS[1], sampling=SamplingParams(max_tokens=48, stop=middle))
     assert cut.text == whole[: whole.index(middle)]
@@ -180,7 +221,10 @@ def test_an_abandoned_stream_leaves_the_engine_usable(llm):
     inside = llm.generate(PROMPTS[0], sampling=SamplingParams(max_tokens=30))
     stream.close()
     assert first.token_id == inside.token_ids[0]
-    assert llm.generate(PROMPTS[0], sampling=SamplingParams(max_tokens=30)).token_ids == inside.token_ids
+    assert (
+        llm.generate(PROMPTS[0], sampling=SamplingParams(max_tokens=30)).token_ids
+        == inside.token_ids
+    )
 
 
 def test_two_streams_may_be_read_in_turn(llm):

@@ -1,4 +1,6 @@
-"""Answers are read exactly: the right number, label or value, nothing where there is none, and never an exception."""
+"""Answers are read exactly: the right number, label or value, nothing where there is none, and
+never an exception.
+"""
 
 from fractions import Fraction
 
@@ -226,26 +228,35 @@ PIECES = [
     "or ",
     "(",
 ]
-TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8), st.integers().map(str))).map("".join)
+TEXTS = st.lists(
+    st.one_of(st.sampled_from(PIECES), st.text(max_size=8), st.integers().map(str))
+).map("".join)
 
 
 @settings(max_examples=300, deadline=None)
 @given(TEXTS, st.lists(st.text(max_size=4), max_size=4))
 def test_nothing_raises_and_results_stay_in_range(text: str, labels: list[str]) -> None:
     assert isinstance(final_number("So the answer is " + text), int | Fraction | None)
-    assert final_choice("So the answer is " + text, labels) in {None, *(label.lower() for label in labels)}
+    assert final_choice("So the answer is " + text, labels) in {
+        None,
+        *(label.lower() for label in labels),
+    }
     assert parse_value(text) in {None, *range(1, 11)}
 
 
 @given(
-    st.integers(-(10**9), 10**9), st.sampled_from(["{}", "{}.", "**{}**", " {} apples", "{}.\nmore 5", "{:,}.", "{}.0"])
+    st.integers(-(10**9), 10**9),
+    st.sampled_from(["{}", "{}.", "**{}**", " {} apples", "{}.\nmore 5", "{:,}.", "{}.0"]),
 )
 def test_any_integer_is_read_back(number: int, form: str) -> None:
     assert final_number("Well. So the answer is " + form.format(number)) == number
 
 
 @given(
-    st.integers(1, 10), st.sampled_from(["{}", "{}/10", "{} out of 10", "Score: {}.", "The number is {}", "it is a {}"])
+    st.integers(1, 10),
+    st.sampled_from(
+        ["{}", "{}/10", "{} out of 10", "Score: {}.", "The number is {}", "it is a {}"]
+    ),
 )
 def test_any_value_is_read_back(value: int, form: str) -> None:
     assert parse_value(form.format(value)) == value

@@ -1,4 +1,6 @@
-"""Blocks world: the simulator is exact, the splits differ in structure and wording, and only right answers score."""
+"""Blocks world: the simulator is exact, the splits differ in structure and wording, and only right
+answers score.
+"""
 
 import random
 import re
@@ -53,7 +55,8 @@ def plain_distance(state, goal):
 
 @pytest.mark.parametrize(("count", "states"), [(1, 2), (2, 5), (3, 22), (4, 125), (5, 866)])
 def test_the_simulator_reaches_every_state(count, states):
-    assert len(neighbours(count)) == states  # arrangements of n blocks, plus n times those of the others (one is held)
+    # arrangements of n blocks, plus n times those of the others (one is held)
+    assert len(neighbours(count)) == states
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -75,7 +78,9 @@ def test_the_planner_is_optimal_and_can_say_why(count):
             kind, _, y = reason_of(state, goal, action)
             assert kind in REASONS
             assert "{y}" not in REASONS[kind][0] or y
-            assert (action.verb == "stack") == (state.hand is not None and ready(state, goal, state.hand) is not None)
+            assert (action.verb == "stack") == (
+                state.hand is not None and ready(state, goal, state.hand) is not None
+            )
             state = apply(state, action)
         assert reached(state, goal)
 
@@ -153,7 +158,13 @@ def test_references_are_right_short_and_reproducible(kind, split):
     assert len({example.body for example in examples}) == 150
     for example in examples:
         assert TASK.score(example, example.completion) == 1
-        assert TASK.score(example, example.completion + "\n" + example.body + " bad.\nput down the red block\n") == 1
+        assert (
+            TASK.score(
+                example,
+                example.completion + "\n" + example.body + " bad.\nput down the red block\n",
+            )
+            == 1
+        )
         assert example.body == example.body.rstrip()
         assert example.completion.endswith("\n")
         assert len((example.body + example.completion).split()) < 260
@@ -162,7 +173,10 @@ def test_references_are_right_short_and_reproducible(kind, split):
 def masked(example: Example) -> str:
     """The statement with its colours numbered in order of appearance."""
     statement = example.body.split("[STATEMENT]\n")[1].split("\n")[0]
-    seen = {name: str(number) for number, name in enumerate(dict.fromkeys(re.findall("|".join(COLOURS), statement)))}
+    seen = {
+        name: str(number)
+        for number, name in enumerate(dict.fromkeys(re.findall("|".join(COLOURS), statement)))
+    }
     return re.sub("|".join(COLOURS), lambda found: seen[found[0]], statement)
 
 
@@ -181,8 +195,16 @@ def test_the_splits_share_no_skeleton_and_no_shape():
 
 
 def test_held_out_statements_use_known_words():
-    known = {word for e in TASK.examples("train", 400) for word in re.findall(r"\w+", e.body + e.completion)}
-    held = {word for e in TASK.examples("held_out", 400) for word in re.findall(r"\w+", e.body + e.completion)}
+    known = {
+        word
+        for e in TASK.examples("train", 400)
+        for word in re.findall(r"\w+", e.body + e.completion)
+    }
+    held = {
+        word
+        for e in TASK.examples("held_out", 400)
+        for word in re.findall(r"\w+", e.body + e.completion)
+    }
     assert held <= known
 
 
@@ -211,9 +233,17 @@ def test_damaged_plans_do_not_score(split):
         actions = [place for place, line in enumerate(lines) if parse_action(line)]
         for place in actions:
             assert TASK.score(example, "\n".join(lines[:place] + lines[place + 1 :])) == 0
-            assert TASK.score(example, "\n".join([*lines[:place], lines[place] + " or so", *lines[place + 1 :]])) == 0
+            assert (
+                TASK.score(
+                    example,
+                    "\n".join([*lines[:place], lines[place] + " or so", *lines[place + 1 :]]),
+                )
+                == 0
+            )
         assert TASK.score(example, example.completion.replace("[PLAN END]", "")) == 0
-        assert TASK.score(example, example.completion.replace(lines[actions[-1]], "[PLAN END]")) == 0
+        assert (
+            TASK.score(example, example.completion.replace(lines[actions[-1]], "[PLAN END]")) == 0
+        )
         assert TASK.score(example, "\n[PLAN END]" + example.completion) == 0
 
 
@@ -221,10 +251,16 @@ def test_values_are_balanced_and_only_the_opening_word_counts():
     examples = TASK.examples("train", 300, "value")
     assert 0.4 < sum(example.facts["right"] for example in examples) / 300 < 0.6
     reasons = " ".join(example.completion for example in examples)
-    assert all(part in reasons for part in ("is not empty", "do not hold", "is not clear", "is not on", "better to"))
+    assert all(
+        part in reasons
+        for part in ("is not empty", "do not hold", "is not clear", "is not on", "better to")
+    )
     for example in examples:
         state = State(tuple(map(tuple, example.facts["towers"])), example.facts["hand"])
-        action, goal = parse_action(example.facts["action"]), [tuple(pair) for pair in example.facts["goal"]]
+        action, goal = (
+            parse_action(example.facts["action"]),
+            [tuple(pair) for pair in example.facts["goal"]],
+        )
         assert action is not None
         assert example.facts["right"] == useful(state, action, goal)
         right, wrong = ("good", "bad") if example.facts["right"] else ("bad", "good")
@@ -264,25 +300,32 @@ def test_reading_a_verdict(text, verdict):
     ],
 )
 def test_marks_of_a_list_and_spaces_change_no_action(line, changed):
-    """A line that begins as an action is one, whatever stands before it; other lines are thoughts."""
+    """A line that begins as an action is one, whatever stands before it; others are thoughts."""
     for kind in ("plan", "action"):
         example = TASK.examples("held_out", 1, kind)[0]
-        first = next(text for text in example.completion.strip("\n").split("\n") if begins_as_action(text))
+        first = next(
+            text for text in example.completion.strip("\n").split("\n") if begins_as_action(text)
+        )
         after = example.completion.partition(first)[2]
         assert TASK.score(example, f"\n{line.format(first)}{after}") == (not changed), kind
 
 
 def test_prompts_for_a_search_are_those_of_training():
     thoughts = [
-        "\nI see red on blue, green; nothing is held.\nBlue must be free.\nunstack red from blue\nmore",
+        "\nI see red on blue, green; nothing is held.\nBlue must be free.\nunstack red from "
+        "blue\nmore",
         "\nI see blue, green; I hold red.\nRed has to go aside.\nput down the red block\n",
     ]
     assert action_prompt("S.", thoughts) == (
-        "[STATEMENT]\nS.\nMy plan is as follows:\nunstack the red block from on top of the blue block\n"
+        "[STATEMENT]\nS.\nMy plan is as follows:\nunstack the red block from on top of the blue "
+        "block\n"
         "I see blue, green; I hold red.\nput down the red block\nThe current action is:"
     )
     assert action_prompt("S.") == "[STATEMENT]\nS.\nMy plan is as follows:\nThe current action is:"
-    assert "[ACTION]\nI see blue, green; I hold red.\nput down the red block\n[EVAL" in value_prompt("S.", thoughts[1])
+    assert (
+        "[ACTION]\nI see blue, green; I hold red.\nput down the red block\n[EVAL"
+        in value_prompt("S.", thoughts[1])
+    )
     assert "[ACTION]\nput down the red block\n[EVAL" in value_prompt("S.", "put down the red block")
     assert "[ACTION]\nno action\n[EVAL" in value_prompt("S.", "no action\nat all")
     example, shown = TASK.examples("held_out", 1)[0], TASK.examples("train", 1)

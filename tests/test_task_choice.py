@@ -32,12 +32,16 @@ SETS = {
 
 
 def skeleton(body):
-    """The body with every name, thing and number replaced by its set and the order in which it first occurs."""
+    """The body with every name, thing and number replaced by its set and the order in which it
+    first occurs.
+    """
     body = re.sub(r"\d+", "#", re.sub(r" \(a\).*", "", body).lower())
     for label, members in SETS.items():
         seen = {}
         found = re.compile(rf"\b({'|'.join(word.lower() for word in members)})(s?)\b")
-        body = found.sub(lambda hit, s=seen, at=label: f"<{at}{s.setdefault(hit[1], len(s))}>{hit[2]}", body)
+        body = found.sub(
+            lambda hit, s=seen, at=label: f"<{at}{s.setdefault(hit[1], len(s))}>{hit[2]}", body
+        )
     return body
 
 
@@ -79,7 +83,12 @@ def test_splits_share_no_skeleton(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_held_out_uses_the_words_of_training(kind):
     train, held_out = (
-        set(re.findall(r"[a-z']+", " ".join(e.body + e.completion for e in TASK.examples(split, count, kind)).lower()))
+        set(
+            re.findall(
+                r"[a-z']+",
+                " ".join(e.body + e.completion for e in TASK.examples(split, count, kind)).lower(),
+            )
+        )
         for split, count in (("train", 4000), ("held_out", 1000))
     )
     assert held_out <= train
@@ -94,8 +103,12 @@ def test_some_question_wordings_are_held_out_only():
         for wording in asks.open_held_out
     ]
     assert len(held_out) >= 5
-    bodies = {split: " ".join(example.body for example in TASK.examples(split, 1500)) for split in SPLITS}
-    patterns = [re.sub(r"\\{\w+\\}", r"(?:the )?(?!now)[\\w']+", re.escape(wording)) for wording in held_out]
+    bodies = {
+        split: " ".join(example.body for example in TASK.examples(split, 1500)) for split in SPLITS
+    }
+    patterns = [
+        re.sub(r"\\{\w+\\}", r"(?:the )?(?!now)[\\w']+", re.escape(wording)) for wording in held_out
+    ]
     assert sum(bool(re.search(pattern, bodies["held_out"])) for pattern in patterns) >= 5
     assert not any(re.search(rf"\. {pattern} \(a\)", bodies["train"]) for pattern in patterns)
 
@@ -106,7 +119,9 @@ def test_answers_are_balanced_and_families_all_occur(split, kind):
     examples = TASK.examples(split, 1000, kind)
     answers = Counter(example.facts["answer"] for example in examples)
     assert all(abs(answers[label] / 1000 - 1 / len(LABELS[kind])) < 0.05 for label in LABELS[kind])
-    assert {e.facts["skeleton"].split("/")[0] for e in examples} == {family.__name__ for family in FAMILIES}
+    assert {e.facts["skeleton"].split("/")[0] for e in examples} == {
+        family.__name__ for family in FAMILIES
+    }
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -129,7 +144,9 @@ def test_length(kind):
         texts = [example.body + example.completion for example in TASK.examples(split, 500, kind)]
         assert max(map(len, texts)) < 900
         assert all(text.endswith(".\n") and "  " not in text and "{" not in text for text in texts)
-        assert all(2 <= example.completion.count(". ") <= 10 for example in TASK.examples(split, 100, kind))
+        assert all(
+            2 <= example.completion.count(". ") <= 10 for example in TASK.examples(split, 100, kind)
+        )
 
 
 def facts_of(family, kind, count=60):
@@ -139,7 +156,9 @@ def facts_of(family, kind, count=60):
         for example in TASK.examples(split, 800, kind):
             if example.facts["skeleton"].startswith(f"{family}/"):
                 options = dict(re.findall(r"\(([a-d])\) (.*?)(?= \(|\n)", example.body))
-                found.append((example.body, options.get(example.facts["answer"], example.facts["answer"])))
+                found.append(
+                    (example.body, options.get(example.facts["answer"], example.facts["answer"]))
+                )
     assert len(found) > count / 2
     return found[:count]
 
@@ -156,7 +175,9 @@ def test_counts_agree_with_arithmetic():
                 numbers[gap[1]] = numbers[gap[4]] + int(gap[2]) * (1 if gap[3] == "more" else -1)
             elif start:
                 first, second = start[1], start[2]
-                numbers[second if first.isdigit() else first] = int(first if first.isdigit() else second)
+                numbers[second if first.isdigit() else first] = int(
+                    first if first.isdigit() else second
+                )
         best = max if " most " in body else min
         assert answer == best(numbers, key=numbers.get)
 
@@ -190,8 +211,12 @@ def test_orderings_agree_with_sorting():
 
 def test_meetings_agree_with_set_intersection():
     for body, answer in facts_of("free_days", "yes_no"):
-        *told, question = re.split(r"(?<=[.?])\s", body.removeprefix("Question: ").removesuffix("\nAnswer:"))
-        shared = set.intersection(*({day for day in words().days if day in sentence} for sentence in told))
+        *told, question = re.split(
+            r"(?<=[.?])\s", body.removeprefix("Question: ").removesuffix("\nAnswer:")
+        )
+        shared = set.intersection(
+            *({day for day in words().days if day in sentence} for sentence in told)
+        )
         assert len(shared) == 1
         assert answer == ("yes" if shared.pop() in question else "no")
 
@@ -199,7 +224,9 @@ def test_meetings_agree_with_set_intersection():
 def test_few_shot_prompts_show_whole_examples():
     first, second, asked = TASK.examples("train", 3)
     prompt = TASK.prompt(asked, [first, second])
-    assert prompt == f"{first.body}{first.completion}\n{second.body}{second.completion}\n{asked.body}"
+    assert (
+        prompt == f"{first.body}{first.completion}\n{second.body}{second.completion}\n{asked.body}"
+    )
 
 
 def test_a_draw_reserves_a_fifth_and_keeps_every_choice_in_training():
@@ -241,7 +268,9 @@ def test_a_draw_reserves_a_fifth_and_keeps_every_choice_in_training():
     ],
 )
 def test_tricky_multiple(said, score):
-    example = next(example for example in TASK.examples("train", 50) if example.facts["answer"] == "b")
+    example = next(
+        example for example in TASK.examples("train", 50) if example.facts["answer"] == "b"
+    )
     options = example.facts["options"]
     assert TASK.score(example, said.format(**options, B=options["b"].upper())) == score
 
@@ -260,13 +289,31 @@ def test_tricky_multiple(said, score):
     ],
 )
 def test_tricky_yes_no(said, score):
-    example = next(example for example in TASK.examples("train", 50, "yes_no") if example.facts["answer"] == "yes")
+    example = next(
+        example
+        for example in TASK.examples("train", 50, "yes_no")
+        if example.facts["answer"] == "yes"
+    )
     assert TASK.score(example, said) == score
 
 
 def test_no_text_raises():
     rng, example = random.Random(0), TASK.examples("train", 1)[0]
-    pieces = ["So the answer is", " (", ")", "b", "\n", "yes", "\x00", "\ud800", "é", "((((", ".", "9" * 50, " "]
+    pieces = [
+        "So the answer is",
+        " (",
+        ")",
+        "b",
+        "\n",
+        "yes",
+        "\x00",
+        "\ud800",
+        "é",
+        "((((",
+        ".",
+        "9" * 50,
+        " ",
+    ]
     for _ in range(500):
         text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
         assert TASK.score(example, text) in (0.0, 1.0)

@@ -1,4 +1,6 @@
-"""The code task: reference bodies pass their tests in the sandbox, wrong ones do not, the splits share no sentence."""
+"""The code task: reference bodies pass their tests in the sandbox, wrong ones do not, the splits
+share no sentence.
+"""
 
 import itertools
 import random
@@ -26,13 +28,21 @@ def examples(split, count=500):
 
 
 def results(group):
-    """What the references of many examples return, from one run: each function in a namespace of its own."""
+    """What the references of many examples return, from one run: each function in a namespace of
+    its own.
+    """
     parts = ["made = []"]
     for example in group:
         text = textwrap.indent(example.body + example.completion, "    ")
-        parts.append(f"def make():\n{text}    return {example.facts['function']}\nmade.append(make())")
+        parts.append(
+            f"def make():\n{text}    return {example.facts['function']}\nmade.append(make())"
+        )
     parts.append("def run(place, *arguments):\n    return made[place](*arguments)\n")
-    calls = [(place, *arguments) for place, example in enumerate(group) for arguments, _ in example.facts["tests"]]
+    calls = [
+        (place, *arguments)
+        for place, example in enumerate(group)
+        for arguments, _ in example.facts["tests"]
+    ]
     return sandbox.call("\n".join(parts), "run", calls, seconds=20)
 
 
@@ -47,7 +57,9 @@ def normal(example):
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_references_give_the_expected_results(split):
-    """Expected values come from callables of the generator; here the written text must agree, types included."""
+    """Expected values come from callables of the generator; here the written text must agree, types
+    included.
+    """
     found = examples(split)
     for start in range(0, len(found), 100):
         group = found[start : start + 100]
@@ -101,9 +113,14 @@ SQUARES = Example(
     [
         (SQUARES.completion, 1),
         ("\n    return [x ** 2 for x in values]", 1),
-        ("\n\n    r = []\n    for x in values:\n        r.append(x * x)\n\n    return r\n\n\ndef g(:", 1),
+        (
+            "\n\n    r = []\n    for x in values:\n        r.append(x * x)\n\n    return "
+            "r\n\n\ndef g(:",
+            1,
+        ),
         ("\n    return [x * x for x in values]\n# said\n    return 1 +", 1),
-        ("\n    return [x * x for x in values]\n    return nonsense +", 0),  # still inside the function
+        # still inside the function
+        ("\n    return [x * x for x in values]\n    return nonsense +", 0),
         ("\n  return [x * x for x in values]\n", 0),  # not the documentation's indentation
         ("\n    return [x + x for x in values]\n", 0),
         ("\n    return (x * x for x in values)\n", 0),
@@ -127,15 +144,25 @@ def test_scores(text, score):
 
 
 def test_the_wrong_predicate_map_or_aggregate_scores_zero():
-    """Near misses in the text of the grammar's functions: nearly all must fail (a few are equivalent)."""
-    mistakes = ((" % 2 == 0", " % 2 == 1"), (" <= ", " < "), ("+= ", "-= "), ("True", "False"), ("max(", "min("))
+    """Near misses in the text of the grammar's functions: nearly all must fail (a few are
+    equivalent).
+    """
+    mistakes = (
+        (" % 2 == 0", " % 2 == 1"),
+        (" <= ", " < "),
+        ("+= ", "-= "),
+        ("True", "False"),
+        ("max(", "min("),
+    )
     scores = []
     for example in examples("train", 70):
         for right, wrong in mistakes:
             if right in example.completion:
                 changed = example.completion.replace(right, wrong, 1)
                 calls = [arguments for arguments, _ in example.facts["tests"]]
-                found = sandbox.call(example.body + changed, example.facts["function"], calls, seconds=0.3)
+                found = sandbox.call(
+                    example.body + changed, example.facts["function"], calls, seconds=0.3
+                )
                 scores.append(found == [value for _, value in example.facts["tests"]])
     assert len(scores) > 20
     assert sum(scores) <= 0.1 * len(scores)
@@ -143,7 +170,25 @@ def test_the_wrong_predicate_map_or_aggregate_scores_zero():
 
 def test_the_scorer_never_raises():
     rng = random.Random(3)
-    pieces = ["\n", "    ", "return", " x", "(", ")", '"""', "'", "\\", "\0", "\ud800", "\t", "é", ":", "9", "\r", "\f"]
+    pieces = [
+        "\n",
+        "    ",
+        "return",
+        " x",
+        "(",
+        ")",
+        '"""',
+        "'",
+        "\\",
+        "\0",
+        "\ud800",
+        "\t",
+        "é",
+        ":",
+        "9",
+        "\r",
+        "\f",
+    ]
     for _ in range(15):
         text = "".join(rng.choice(pieces) for _ in range(rng.randint(0, 12)))
         assert TASK.score(SQUARES, text) in (0, 1)
@@ -160,7 +205,11 @@ def test_function_body():
 def test_splits_share_no_combination_and_no_sentence():
     train, held_out = examples("train", 2000), examples("held_out", 600)
     grammar = [
-        {example.facts["skeleton"] for example in found if not example.facts["skeleton"].startswith("family/")}
+        {
+            example.facts["skeleton"]
+            for example in found
+            if not example.facts["skeleton"].startswith("family/")
+        }
         for found in (train, held_out)
     ]
     assert grammar[0]
@@ -172,7 +221,9 @@ def test_splits_share_no_combination_and_no_sentence():
 
 
 def test_held_out_prompts_use_parts_seen_in_training():
-    """New combinations of old parts: every predicate, map, aggregate and family is in both splits, and every word."""
+    """New combinations of old parts: every predicate, map, aggregate and family is in both splits,
+    and every word.
+    """
     train, held_out = examples("train", 5000), examples("held_out", 1000)
 
     def parts(found):
@@ -209,13 +260,19 @@ def test_texts(split, kind):
         assert example.completion.strip()
     if kind == "function":
         assert len({example.body for example in found}) > 92
-        assert max(len(example.body + example.completion) for example in found) < 700  # about 200 tokens
+        # about 200 tokens
+        assert max(len(example.body + example.completion) for example in found) < 700
 
 
 def test_library_files_belong_to_one_split():
     assert not set(library_files(True)) & set(library_files(False))
     assert len(library_files(False)) > 4 * len(library_files(True)) > 40
-    assert [is_held_out(f"{name}.py") for name in ("abc", "ast", "csv", "json")] == [False, False, True, True]
+    assert [is_held_out(f"{name}.py") for name in ("abc", "ast", "csv", "json")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_classes_of_the_splits_share_no_order_of_methods_and_no_held_out_sentence():
@@ -223,7 +280,11 @@ def test_classes_of_the_splits_share_no_order_of_methods_and_no_held_out_sentenc
     assert not {e.facts["skeleton"] for e in train} & {e.facts["skeleton"] for e in held_out}
     known = {sentence for example in train for sentence in example.facts["wordings"]}
     for example in held_out:
-        new = [place for place, sentence in enumerate(example.facts["wordings"]) if sentence not in known]
+        new = [
+            place
+            for place, sentence in enumerate(example.facts["wordings"])
+            if sentence not in known
+        ]
         assert max(new) >= example.body.count("    def ") - 1  # one is in the half to be written
 
 
@@ -239,9 +300,16 @@ def test_a_class_is_python_and_shows_some_of_its_methods():
 
 @pytest.mark.parametrize(
     ("source", "found"),
-    [("class A:\n    def f(self):\n        pass", ["f"]), ("class A:\n    def f(self:", []), ("x = 1", []), ("\0", []),
-     ("class A:\n    def f(self):\n        pass\nprint(1)", []), ("", []), ("(" * 900, [])],
-)  # fmt: skip
+    [
+        ("class A:\n    def f(self):\n        pass", ["f"]),
+        ("class A:\n    def f(self:", []),
+        ("x = 1", []),
+        ("\0", []),
+        ("class A:\n    def f(self):\n        pass\nprint(1)", []),
+        ("", []),
+        ("(" * 900, []),
+    ],
+)
 def test_methods_of(source, found):
     assert list(methods_of(source)) == found
 

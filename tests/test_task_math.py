@@ -1,4 +1,6 @@
-"""The math task: its sums are right, its splits share no skeleton, and its scorer tells right from wrong."""
+"""The math task: its sums are right, its splits share no skeleton, and its scorer tells right from
+wrong.
+"""
 
 import itertools
 import random
@@ -42,7 +44,10 @@ def is_true(equation: tuple[str, str, str, str]) -> bool:
 def test_references_score_one_and_fit(split: Split, kind: str) -> None:
     for example in MATH.examples(split, 300, kind):
         assert MATH.score(example, example.completion) == 1.0
-        assert MATH.score(example, example.completion + "\nQuestion: So the answer is 1000.\n= 1000?") == 1.0
+        assert (
+            MATH.score(example, example.completion + "\nQuestion: So the answer is 1000.\n= 1000?")
+            == 1.0
+        )
         assert example.completion.startswith(" ")
         assert example.completion.endswith("\n")
         assert example.body == example.body.strip()
@@ -80,7 +85,11 @@ def test_a_sub_answer_can_be_read_off_its_prompt(split: Split) -> None:
         assert is_true(equation)
         known = {2, *map(int, re.findall(r"\d+", example.body))}
         assert {int(equation[0]), int(equation[2])} <= known, example
-        assert (LAST in example.body) == example.facts["last"] == ("So the answer is" in example.completion)
+        assert (
+            (LAST in example.body)
+            == example.facts["last"]
+            == ("So the answer is" in example.completion)
+        )
 
 
 @BOTH
@@ -102,17 +111,27 @@ def test_values_judge_the_sum_they_were_shown(split: Split) -> None:
 
 def words(split: Split) -> set[str]:
     examples = [example for kind in Math.kinds for example in MATH.examples(split, 1000, kind)]
-    return {word for example in examples for word in re.findall(r"[a-z]+", (example.body + example.completion).lower())}
+    return {
+        word
+        for example in examples
+        for word in re.findall(r"[a-z]+", (example.body + example.completion).lower())
+    }
 
 
 def test_no_skeleton_is_in_both_splits() -> None:
     seen = {}
     for split in SPLITS:
-        skeletons = {example.facts["skeleton"] for kind in Math.kinds for example in MATH.examples(split, 400, kind)}
+        skeletons = {
+            example.facts["skeleton"]
+            for kind in Math.kinds
+            for example in MATH.examples(split, 400, kind)
+        }
         for skeleton in skeletons:
             parts = [part.split(".") for part in skeleton.partition(": ")[2].split()]
             fresh = any(wording.startswith("h") for _, wording in parts)
-            reserved = any(pair in RESERVED for pair in itertools.pairwise(name for name, _ in parts))
+            reserved = any(
+                pair in RESERVED for pair in itertools.pairwise(name for name, _ in parts)
+            )
             assert fresh == reserved == (split == "held_out"), skeleton
         seen[split] = skeletons
     assert len(seen["train"]) > 1000
@@ -147,28 +166,39 @@ def test_training_has_every_event() -> None:
 @BOTH
 def test_corrupted_answers_score_zero(split: Split) -> None:
     for example in MATH.examples(split, 200):
-        wrong = example.completion.replace(f"is {example.facts['answer']}.", f"is {example.facts['answer'] + 1}.")
+        wrong = example.completion.replace(
+            f"is {example.facts['answer']}.", f"is {example.facts['answer'] + 1}."
+        )
         assert MATH.score(example, wrong) == 0.0
         assert MATH.score(example, example.completion.partition("So the")[0]) == 0.0
     for example in MATH.examples(split, 200, "sub_answer"):
         answer = str(example.facts["answer"])
-        assert MATH.score(example, re.sub(rf"\b{answer}\b", answer + "1", example.completion)) == 0.0
+        assert (
+            MATH.score(example, re.sub(rf"\b{answer}\b", answer + "1", example.completion)) == 0.0
+        )
     questions = MATH.examples(split, 200, "sub_question")
     for example, other in itertools.pairwise(questions):
         other_number = re.sub(r"\d+", lambda found: str(int(found.group()) + 1), example.completion)
         assert MATH.score(example, other_number) == float(other_number == example.completion)
         assert MATH.score(example, example.completion.replace("?", " again?")) == 0.0
-        assert MATH.score(example, other.completion) == float(other.facts["accepted"] == example.facts["accepted"])
+        assert MATH.score(example, other.completion) == float(
+            other.facts["accepted"] == example.facts["accepted"]
+        )
     for example in MATH.examples(split, 200, "value"):
         value = int(example.completion.split("the number is ")[1].rstrip(".\n"))
         assert MATH.score(example, f" {11 - value}.") == 0.0
-        assert MATH.score(example, example.completion.replace(f"is {value}.", f"is {11 - value}.")) == 0.0
+        assert (
+            MATH.score(example, example.completion.replace(f"is {value}.", f"is {11 - value}."))
+            == 0.0
+        )
 
 
 RATIONALE = Example("rationale", "", "", {"answer": 18})
 MIDDLE = Example("sub_answer", "", "", {"answer": 18, "last": False})
 FINAL = Example("sub_answer", "", "", {"answer": 18, "last": True})
-ASKED = Example("sub_question", "", "", {"accepted": ["how many are left", "if ann has 3, how many are left"]})
+ASKED = Example(
+    "sub_question", "", "", {"accepted": ["how many are left", "if ann has 3, how many are left"]}
+)
 RIGHT, WRONG = (Example("value", "", "", {"right": right}) for right in (True, False))
 TRICKY = [
     (RATIONALE, " 12 + 6 = 18. So the answer is 18.", 1.0),
@@ -226,7 +256,10 @@ def test_tricky_answers(example: Example, text: str, score: float) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text() | st.text("0123456789.=- /answerioSthe:\n?", max_size=40).map("So the answer is {}".format))
+@given(
+    st.text()
+    | st.text("0123456789.=- /answerioSthe:\n?", max_size=40).map("So the answer is {}".format)
+)
 def test_scoring_never_raises(text: str) -> None:
     for example in (RATIONALE, MIDDLE, FINAL, ASKED, RIGHT, WRONG):
         assert MATH.score(example, text) in {0.0, 1.0}
@@ -240,7 +273,9 @@ def test_prompts_of_a_search_are_those_of_the_examples() -> None:
     assert state_text([(" a?\n", " b."), ("c?", "d.")]) == (
         "Sub-question: a?\nSub-answer: b.\nSub-question: c?\nSub-answer: d."
     )
-    pattern = r"Given a question: (.*), the sub-question is: (.*?)(?:, the sub-answer is: (.*))?\nPlease"
+    pattern = (
+        r"Given a question: (.*), the sub-question is: (.*?)(?:, the sub-answer is: (.*))?\nPlease"
+    )
     for kind in ("sub_answer", "value"):
         (example,) = MATH.examples("held_out", 1, kind)
         parts = [part for part in re.match(pattern, example.body).groups() if part is not None]

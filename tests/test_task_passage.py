@@ -1,4 +1,6 @@
-"""The passage task: end sentences are kept exactly or not at all, scores follow their rule, the splits differ."""
+"""The passage task: end sentences are kept exactly or not at all, scores follow their rule, the
+splits differ.
+"""
 
 import random
 import re
@@ -21,7 +23,9 @@ TASK = Passage()
 KINDS = [(kind, split) for kind in TASK.kinds for split in ("train", "held_out")]
 ENDS = ["The dog hid the key.", "The cat sold the pie.", "A cow saw the dog.", "The end was near."]
 EXAMPLE = Example("passage", passage_prompt(ENDS), "", {"ends": ENDS})
-GOOD = "\nPlan:\n1. a dog\nPassage:\n" + "\n\n".join(f"Once it was so. {end}" for end in ENDS) + "\n"
+GOOD = (
+    "\nPlan:\n1. a dog\nPassage:\n" + "\n\n".join(f"Once it was so. {end}" for end in ENDS) + "\n"
+)
 
 
 @pytest.mark.parametrize(("kind", "split"), KINDS)
@@ -56,7 +60,12 @@ def test_the_splits_share_no_skeleton():
 
 def test_held_out_passages_use_known_words():
     train, held = (
-        {word for kind in TASK.kinds for e in TASK.examples(split, 500, kind) for word in re.findall(r"\w+", e.body)}
+        {
+            word
+            for kind in TASK.kinds
+            for e in TASK.examples(split, 500, kind)
+            for word in re.findall(r"\w+", e.body)
+        }
         for split in ("train", "held_out")
     )
     assert held <= train
@@ -72,8 +81,12 @@ def test_the_plan_does_not_copy_and_each_paragraph_keeps_its_subject(split):
         for paragraph, end in zip(paragraphs, example.facts["ends"], strict=True):
             lead = paragraph.removesuffix(end)
             assert 1 <= lead.count(".") <= 2
-            assert any(name in lead and name in end for names in SUBJECTS.values() for name in names)
-            grams = [" ".join(end.split()[place : place + 4]) for place in range(len(end.split()) - 3)]
+            assert any(
+                name in lead and name in end for names in SUBJECTS.values() for name in names
+            )
+            grams = [
+                " ".join(end.split()[place : place + 4]) for place in range(len(end.split()) - 3)
+            ]
             assert not any(gram in plan or gram in lead for gram in grams)
         assert len(set(example.facts["ends"])) == 4
 
@@ -125,19 +138,32 @@ def test_a_damaged_reference_does_not_score(split):
     rng = random.Random(split)
     for example in TASK.examples(split, 100):
         end = rng.choice(example.facts["ends"])
-        for damaged in (end.removesuffix("."), end.lower(), " ".join(end.split()[1:]), end.replace(" the ", " a ", 1)):
-            assert damaged == end or TASK.score(example, example.completion.replace(end, damaged)) == 0
+        for damaged in (
+            end.removesuffix("."),
+            end.lower(),
+            " ".join(end.split()[1:]),
+            end.replace(" the ", " a ", 1),
+        ):
+            assert (
+                damaged == end or TASK.score(example, example.completion.replace(end, damaged)) == 0
+            )
 
 
 def test_scores_follow_the_rule():
     examples = TASK.examples("train", 400, "value")
     assert {example.facts["score"] for example in examples} == {2, 4, 6, 8, 10}
     for example in examples:
-        passage = "Passage:\n" + example.body.split("passage: ")[1].split(", then at the last line")[0]
+        passage = (
+            "Passage:\n" + example.body.split("passage: ")[1].split(", then at the last line")[0]
+        )
         kept = 0
         for paragraph, end in zip(paragraphs_of(passage) or [], example.facts["ends"], strict=True):
             lead = set(re.findall(r"\w+", paragraph.removesuffix(end)))
-            kept += any({name} <= lead & set(re.findall(r"\w+", end)) for names in SUBJECTS.values() for name in names)
+            kept += any(
+                {name} <= lead & set(re.findall(r"\w+", end))
+                for names in SUBJECTS.values()
+                for name in names
+            )
         assert example.facts["score"] == 2 + 2 * kept
         assert example.facts["right"] == (kept == 4)
         assert value_prompt(passage) == example.body
@@ -148,10 +174,20 @@ def test_a_value_is_right_or_wrong():
         score = example.facts["score"]
         for value in range(1, 11):
             right = float(value == score)
-            assert TASK.score(example, f" The first drifts.\nThus the coherency score is {value}.\n") == right
-            assert TASK.score(example, f" {value} paragraphs.\nThus the coherency score is {score}") == 1
             assert (
-                TASK.score(example, f" {value}/10\nAnalyze the passage: Thus the coherency score is {score}") == right
+                TASK.score(example, f" The first drifts.\nThus the coherency score is {value}.\n")
+                == right
+            )
+            assert (
+                TASK.score(example, f" {value} paragraphs.\nThus the coherency score is {score}")
+                == 1
+            )
+            assert (
+                TASK.score(
+                    example,
+                    f" {value}/10\nAnalyze the passage: Thus the coherency score is {score}",
+                )
+                == right
             )
             changed = example.completion.replace(f"score is {score}.", f"score is {value}.")
             assert TASK.score(example, changed) == right
@@ -170,7 +206,19 @@ def test_prompts_for_a_search_are_those_of_training():
 @pytest.mark.parametrize("kind", TASK.kinds)
 def test_no_text_makes_the_scorer_fail(kind):
     rng, examples = random.Random(kind), TASK.examples("held_out", 20, kind)
-    pieces = ["Passage:", "\n", "\n\n", "Plan:", "Thus the coherency score is ", "7", "11", "/10", ".", " ", "The end."]
+    pieces = [
+        "Passage:",
+        "\n",
+        "\n\n",
+        "Plan:",
+        "Thus the coherency score is ",
+        "7",
+        "11",
+        "/10",
+        ".",
+        " ",
+        "The end.",
+    ]
     pieces += ["Write a coherent passage of", "\x00", "\u2028", "9" * 60, "-", "²", "\ud800"]
     for _ in range(300):
         text = "".join(rng.choices(pieces, k=rng.randrange(25)))

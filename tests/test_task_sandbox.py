@@ -1,4 +1,6 @@
-"""Model-written code: every limit is tried by real code that wants past it, with each guard alone as well."""
+"""Model-written code: every limit is tried by real code that wants past it, with each guard alone
+as well.
+"""
 
 import marshal
 import os
@@ -46,7 +48,9 @@ IMPORTS = {
 EVENTS = {
     "open": "open('made.txt', 'w')",
     "open to read": "open('/etc/passwd').read()",
-    "the traceback's frame": "try:\n    open('x')\nexcept OSError as error:\n    print(error.__traceback__.tb_frame)",
+    "the traceback's frame": (
+        "try:\n    open('x')\nexcept OSError as error:\n    print(error.__traceback__.tb_frame)"
+    ),
     "the caller's frame": "import sys\nsys._getframe(1)",
     "a function's code": "import random\nrandom.Random.seed.__code__ = (lambda: 0).__code__",
     "a new code object": "(lambda: 0).__code__.replace(co_consts=(1,))",
@@ -61,7 +65,11 @@ def guards(request, monkeypatch, tmp_path):
     """The child as it is, and with either the audit hook or the system-call filter taken out."""
     if request.param == "both guards":
         return
-    taken_out = "        forbid_system_calls()\n" if request.param == "hook alone" else "        refuse_events()\n"
+    taken_out = (
+        "        forbid_system_calls()\n"
+        if request.param == "hook alone"
+        else "        refuse_events()\n"
+    )
     text = sandbox.CHILD.read_text()
     assert text.count(taken_out) == 1
     if request.param == "filter alone" and not filtered():
@@ -91,10 +99,16 @@ def victim():
 def test_nothing_is_done_outside(name, victim, tmp_path):
     file = tmp_path / "file"
     file.write_text("kept")
-    outcome = sandbox.run(ATTACKS[name].replace("VICTIM", str(victim.pid)).replace("FILE", str(file)))
+    outcome = sandbox.run(
+        ATTACKS[name].replace("VICTIM", str(victim.pid)).replace("FILE", str(file))
+    )
     assert not outcome.ok
     assert outcome.reason in ("refused", "error")
-    assert "refused" in outcome.error or "ermitted" in outcome.error or "Too many open files" in outcome.error
+    assert (
+        "refused" in outcome.error
+        or "ermitted" in outcome.error
+        or "Too many open files" in outcome.error
+    )
     assert not outcome.stdout
     assert file.read_text() == "kept"
     assert file.stat().st_mode & 0o777
@@ -125,7 +139,8 @@ def test_swallowing_a_refusal_does_not_help():
     [
         "while True:\n    pass",
         "import time\ntime.sleep(1000)",
-        "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass",
+        "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n "
+        "       pass",
         "print(9 ** 9 ** 9)",
     ],
 )
@@ -155,7 +170,7 @@ def running(process):
 
 @pytest.mark.skipif(not filtered(), reason="Linux only")
 def test_ends_with_its_caller():
-    """A sleeping program uses no processor time; it ends when the process that wanted it is gone."""
+    """A sleeping program uses no processor time; it ends when the process that ran it is gone."""
     orders = marshal.dumps(("import time\ntime.sleep(1000)", None, [], 9, 2**28, 1000))
     command = [sys.executable, "-I", "-S", str(sandbox.CHILD), "1"]
     script = f"import subprocess\nsubprocess.run({command!r}, input={orders!r})"
@@ -229,13 +244,16 @@ def test_ordinary_programs_run():
         "@dataclass\nclass Box:\n    side: int = 2\n"
         "class Color(Enum):\n    RED = 1\n"
         "@functools.lru_cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
-        "print(Point(1, 2), Box(), Color.RED, fib(30), math.gcd(4, 6), re.findall('a', 'aba'), json.dumps([1]))\n"
-        "print(datetime.datetime.strptime('2020', '%Y').year, statistics.mean([1, 3]), Counter('aab')['a'])\n"
+        "print(Point(1, 2), Box(), Color.RED, fib(30), math.gcd(4, 6), re.findall('a', 'aba'), "
+        "json.dumps([1]))\n"
+        "print(datetime.datetime.strptime('2020', '%Y').year, statistics.mean([1, 3]), "
+        "Counter('aab')['a'])\n"
         "print('é', '\\N{BULLET}', id(1) > 0, eval('1 + 1'))\n"
     )
     outcome = sandbox.run(program)
     assert outcome == sandbox.Outcome(
-        True, "Point(x=1, y=2) Box(side=2) Color.RED 832040 2 ['a', 'a'] [1]\n2020 2 2\né • True 2\n"
+        True,
+        "Point(x=1, y=2) Box(side=2) Color.RED 832040 2 ['a', 'a'] [1]\n2020 2 2\né • True 2\n",
     )
 
 
@@ -243,12 +261,15 @@ def test_call_gives_results_in_built_in_types():
     program = (
         "from collections import Counter, OrderedDict\n"
         "def f(kind):\n"
-        "    return {'n': None, 't': (1, {2}), 'c': Counter('aab'), 'o': OrderedDict(a=[1.5]), 'b': b'x', 'e': set(),"
-        " 's': frozenset({1}), 'x': True}[kind]\n"
+        "    return "
+        "{'n': None, 't': (1, {2}), 'c': Counter('aab'), 'o': OrderedDict(a=[1.5]), 'b': b'x',"
+        " 'e': set(), 's': frozenset({1}), 'x': True}[kind]\n"
     )
     wanted = [None, (1, {2}), {"a": 2, "b": 1}, {"a": [1.5]}, b"x", set(), {1}, True]
     assert sandbox.call(program, "f", [(kind,) for kind in "ntcobesx"]) == wanted
-    assert sandbox.call("def f(a, b):\n    return a[b], a", "f", [({"k": (1, 2)}, "k")]) == [((1, 2), {"k": (1, 2)})]
+    assert sandbox.call("def f(a, b):\n    return a[b], a", "f", [({"k": (1, 2)}, "k")]) == [
+        ((1, 2), {"k": (1, 2)})
+    ]
     assert sandbox.call("def f():\n    pass", "f", []) == []
 
 
@@ -261,7 +282,8 @@ def test_call_gives_results_in_built_in_types():
         "def f():\n    return object()",
         "def f():\n    return float('inf')",
         "def f():\n    x = []\n    x.append(x)\n    return x",
-        "class L(int):\n    def __repr__(self):\n        return '[1, 2, __import__(\"os\")]'\ndef f():\n    return L()",
+        "class L(int):\n    def __repr__(self):\n        return '[1, 2, __import__(\"os\")]'\ndef "
+        "f():\n    return L()",
         "import sys\nsys.exit(0)",
         "def f():\n    print('[1]')\n    raise SystemExit(0)",
     ],
@@ -276,7 +298,8 @@ def test_patched_builtins_only_hurt_the_patcher():
     """The program can spoil its own report, but it does not know what would pass."""
     program = (
         "import builtins, sys\n"
-        "builtins.repr = lambda value: '[42]'\nbuiltins.isinstance = lambda *_: True\nbuiltins.type = None\n"
+        "builtins.repr = lambda value: '[42]'\nbuiltins.isinstance = lambda *_: "
+        "True\nbuiltins.type = None\n"
         "class Any:\n    def __eq__(self, other):\n        return True\n    __hash__ = None\n"
         "def f():\n    return Any()\n"
     )

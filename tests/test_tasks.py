@@ -81,7 +81,10 @@ def test_unknown_names_get_suggestions():
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_examples_are_fixed_by_seed_and_number(name, kind):
     task = find(name)
-    few, many = task.examples("held_out", 3, kind, seed=5), task.examples("held_out", 6, kind, seed=5)
+    few, many = (
+        task.examples("held_out", 3, kind, seed=5),
+        task.examples("held_out", 6, kind, seed=5),
+    )
     assert many[:3] == few
     assert task.examples("held_out", 3, kind, seed=6) != few
     assert task.examples("train", 3, kind, seed=5) != few
@@ -102,6 +105,15 @@ def test_the_scorer_tells_right_from_empty_and_from_others(name, kind):
     task = find(name)
     examples = task.examples("held_out", 12, kind)
     assert all(task.score(example, example.completion) == 1.0 for example in examples)
-    assert all(task.score(example, text) == 0.0 for example in examples for text in ("", "\n", "I do not know."))
-    others = [task.score(a, b.completion) for a in examples for b in examples if a.completion != b.completion]
+    assert all(
+        task.score(example, text) == 0.0
+        for example in examples
+        for text in ("", "\n", "I do not know.")
+    )
+    others = [
+        task.score(a, b.completion)
+        for a in examples
+        for b in examples
+        if a.completion != b.completion
+    ]
     assert sum(others) / len(others) < 0.7  # an evaluation has few different answers

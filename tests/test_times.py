@@ -21,14 +21,21 @@ def test_seconds_of_a_batch_add_up_to_its_time():
         assert 0.5 * wall < told <= wall
         for one in results:
             stats = one.stats
-            parts = stats.forward_seconds + stats.propose_seconds + stats.verify_seconds + stats.commit_seconds
+            parts = (
+                stats.forward_seconds
+                + stats.propose_seconds
+                + stats.verify_seconds
+                + stats.commit_seconds
+            )
             assert 0.3 * parts < stats.prefill_seconds + stats.decode_seconds
 
 
 def test_a_slow_reader_is_not_decoding():
     llm = LLM(new_model(CONFIGS["llama"](), torch.float32))
     llm.generate(prompts()[0], sampling=SHORT)
-    slow = llm.generate(prompts()[0], method="autoregressive", sampling=SHORT, on_step=lambda *_: time.sleep(0.05))
+    slow = llm.generate(
+        prompts()[0], method="autoregressive", sampling=SHORT, on_step=lambda *_: time.sleep(0.05)
+    )
     assert slow.stats.decode_seconds < 0.9 * 24 * 0.05
 
 

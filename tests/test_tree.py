@@ -99,7 +99,8 @@ def test_the_walk_stops_at_a_node_that_was_not_evaluated():
 def test_matches_count_behind_a_rejected_node_too():
     tree = TokenTree(5)
     nodes = tree.add_chain(0, [6, 7, 8, 9], "draft")
-    choices = [6, 1, 8, 9, 2]  # 7 is refused; 8 and 9 are what the target chose behind the node before them
+    # 7 is refused; 8 and 9 are what the target chose behind the node before them
+    choices = [6, 1, 8, 9, 2]
     assert nodes == [1, 2, 3, 4]
     assert tree.matched(choices) == 3
     assert walk(tree, choices).tokens == [6, 1]

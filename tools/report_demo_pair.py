@@ -2,8 +2,8 @@
 
     python tools/report_demo_pair.py [--count 200] [--model demo] [--output docs/demo_pair.md]
 
-Texts are plain greedy decoding in float32. Agreement: share of the target's generated tokens that are the draft's
-own greedy choice behind the same text.
+Texts are plain greedy decoding in float32. Agreement: share of the target's generated tokens that
+are the draft's own greedy choice behind the same text.
 """
 
 import argparse
@@ -31,19 +31,30 @@ from leapdecode.tasks.blocksworld import parse_evaluation
 from leapdecode.tasks.registry import find, names
 
 MAX_TOKENS = 256
-READERS: dict[str, Callable[[str], int | None]] = {"blocksworld": parse_evaluation}  # others write a number
-SHOTS = {"math/rationale": 4, "choice/multiple": 4, "choice/yes_no": 4, "blocksworld/action": 2, "blocksworld/value": 2}
+# others write a number
+READERS: dict[str, Callable[[str], int | None]] = {"blocksworld": parse_evaluation}
+SHOTS = {
+    "math/rationale": 4,
+    "choice/multiple": 4,
+    "choice/yes_no": 4,
+    "blocksworld/action": 2,
+    "blocksworld/value": 2,
+}
 
 
 def prompts_of(task: Task, kind: str, count: int, shots: int) -> tuple[list[Example], list[str]]:
     examples = task.examples("held_out", count, kind, seed=7)
     shown = [task.examples("train", shots, kind, seed=1000 + number) for number in range(count)]
-    return examples, [task.prompt(example, demos) for example, demos in zip(examples, shown, strict=True)]
+    return examples, [
+        task.prompt(example, demos) for example, demos in zip(examples, shown, strict=True)
+    ]
 
 
 @torch.inference_mode()
 def losses(model: Any, prompt: list[int], completion: list[int]) -> tuple[float, int, int]:
-    """(summed cross-entropy, tokens whose greedy choice is right, tokens) of `completion` behind `prompt`."""
+    """(summed cross-entropy, tokens whose greedy choice is right, tokens) of `completion` behind
+    `prompt`.
+    """
     ids = torch.tensor([prompt + completion])
     logits = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].float()
     wanted = ids[0, len(prompt) :]
@@ -103,17 +114,47 @@ def measure(llm: LLM, small: LLM, task: Task, kind: str, count: int, shots: int)
 def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
     """The page: settings, one table, samples."""
     lines = [(Path(__file__).parent / "demo_pair_head.md").read_text().format(**facts)]
-    head = ("task", "shots", "prompts", "target", "draft", "agreement", "repeated", "tokens", "loss", "draft loss")
+    head = (
+        "task",
+        "shots",
+        "prompts",
+        "target",
+        "draft",
+        "agreement",
+        "repeated",
+        "tokens",
+        "loss",
+        "draft loss",
+    )
     lines += ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
-        score = ["-", "-"] if row["score"] is None else [f"{row['score']:.0%}", f"{row['draft_score']:.0%}"]
-        cells = [row["task"], row["shots"], row["count"], *score, f"{row['agreement']:.2f}", f"{row['repeated']:.1%}"]
+        score = (
+            ["-", "-"]
+            if row["score"] is None
+            else [f"{row['score']:.0%}", f"{row['draft_score']:.0%}"]
+        )
+        cells = [
+            row["task"],
+            row["shots"],
+            row["count"],
+            *score,
+            f"{row['agreement']:.2f}",
+            f"{row['repeated']:.1%}",
+        ]
         cells += [f"{row['tokens']:.0f}", f"{row['loss']:.3f}", f"{row['draft_loss']:.3f}"]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    lines += ["", "## Evaluators", "", "| kind | shots | values read | AUC, right against wrong |", "|---|---|---|---|"]
+    lines += [
+        "",
+        "## Evaluators",
+        "",
+        "| kind | shots | values read | AUC, right against wrong |",
+        "|---|---|---|---|",
+    ]
     for row in rows:
         if "auc" in row:
-            lines.append(f"| {row['task']} | {row['shots']} | {row['parsed']:.0%} | {row['auc']:.2f} |")
+            lines.append(
+                f"| {row['task']} | {row['shots']} | {row['parsed']:.0%} | {row['auc']:.2f} |"
+            )
     lines += ["", "## Samples", "", "The end of the prompt, then what the target wrote.", ""]
     verdicts = {1.0: " (right)", 0.0: " (wrong)"}
     for row in rows:
@@ -133,11 +174,15 @@ def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
 def forward_seconds(model: Any) -> float:
     """Median time of a forward of one row behind 100 cached tokens."""
     with torch.inference_mode():
-        cache = model(input_ids=torch.ones(1, 100, dtype=torch.long), use_cache=True).past_key_values
+        cache = model(
+            input_ids=torch.ones(1, 100, dtype=torch.long), use_cache=True
+        ).past_key_values
         taken = []
         for _ in range(60):
             began = time.perf_counter()
-            model(input_ids=torch.ones(1, 1, dtype=torch.long), past_key_values=cache, use_cache=True)
+            model(
+                input_ids=torch.ones(1, 1, dtype=torch.long), past_key_values=cache, use_cache=True
+            )
             taken.append(time.perf_counter() - began)
     return statistics.median(taken[10:])
 
@@ -158,8 +203,12 @@ def facts_of(llm: LLM, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=200, help="held-out prompts per kind (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--count", type=int, default=200, help="held-out prompts per kind (default: %(default)s)"
+    )
     parser.add_argument("--model", default="demo", help='"demo", or a folder that --export wrote')
     parser.add_argument("--tasks", help="only these, by comma")
     parser.add_argument("--output", type=Path, help="the page; without it only JSON is printed")
@@ -168,10 +217,14 @@ def main() -> None:
         llm, folder = LLM("demo", device="cpu", dtype="float32"), None
     else:
         folder = Path(arguments.model)
-        llm = LLM(str(folder / "target"), draft=str(folder / "draft"), device="cpu", dtype="float32")
+        llm = LLM(
+            str(folder / "target"), draft=str(folder / "draft"), device="cpu", dtype="float32"
+        )
     small = LLM(llm.draft, llm.tokenizer)
     wanted = [
-        (find(name), kind) for name in (arguments.tasks or ",".join(names())).split(",") for kind in find(name).kinds
+        (find(name), kind)
+        for name in (arguments.tasks or ",".join(names())).split(",")
+        for kind in find(name).kinds
     ]
     runs = [(t, k, s) for t, k in wanted for s in (0, SHOTS.get(f"{t.name}/{k}", 0))]
     runs = list(dict.fromkeys(runs))

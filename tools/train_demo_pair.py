@@ -1,16 +1,17 @@
-"""Train the embedded pair: a deep, narrow target and a two-layer draft that share one byte-level BPE tokenizer.
+"""Train the embedded pair: a deep, narrow target and a two-layer draft with the same tokenizer.
 
-    python tools/train_demo_pair.py                      # tokenizer, target, draft; resumes where it stopped
+    python tools/train_demo_pair.py                      # all; resumes where it stopped
     python tools/train_demo_pair.py --only draft --minutes 5
     python tools/train_demo_pair.py --export leapdecode/data/demo
-    python tools/train_demo_pair.py --start leapdecode/data/demo --only target   # goes on from there
-    python tools/train_demo_pair.py --start leapdecode/data/demo --only draft    # a new draft for that target
+    python tools/train_demo_pair.py --start leapdecode/data/demo --only target  # goes on from there
+    python tools/train_demo_pair.py --start leapdecode/data/demo --only draft   # a new draft for it
 
-`demo_corpus.py` makes the text. The target's hidden matrices are trained by Muon, all else by AdamW; the learning rate
-warms up and then falls linearly to zero, for the target five times, for the draft twice: from the text, and then from
-the target's choices. The target begins with half of its layers, which cost half as much, and gets the others at step
-`GROWN`. Checkpoints are safetensors files under --work; --export writes fp16 weights,
-the tokenizer and SHA256SUMS, the form that `leapdecode` loads.
+`demo_corpus.py` makes the text. The target's hidden matrices are trained by Muon, all else by
+AdamW; the learning rate warms up and then falls linearly to zero, for the target five times, for
+the draft twice: from the text, and then from the target's choices. The target begins with half of
+its layers, which cost half as much, and gets the others at step `GROWN`. Checkpoints are
+safetensors files under --work; --export writes fp16 weights, the tokenizer and SHA256SUMS, the form
+that `leapdecode` loads.
 """
 
 import argparse
@@ -50,7 +51,8 @@ WARM = 100  # steps of warm-up
 STEPS = {role: rates[-1][0] for role, rates in RATES.items()}
 END = "<|endoftext|>"
 CHAT_TEMPLATE = (
-    "{% for message in messages %}{% if message['role'] == 'assistant' %} {{ message['content'] }}\n\n"
+    "{% for message in messages %}{% if message['role'] == 'assistant' %} "
+    "{{ message['content'] }}\n\n"
     "{% else %}Question: {{ message['content'] }}\nAnswer:{% endif %}{% endfor %}"
 )
 
@@ -59,18 +61,25 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
     """A byte-level BPE of `VOCABULARY` entries in which every digit is a token of its own."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=[END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        vocab_size=VOCABULARY,
+        special_tokens=[END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     found = [text for group in texts().values() for text in group]
     for task, kind in task_kinds():
         examples = task.examples("train", 1500, kind)
         found += [task.header(kind), *(example.body + example.completion for example in examples)]
     tokenizer.train_from_iterator(found, trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=END, model_max_length=CONTEXT)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=END, pad_token=END, model_max_length=CONTEXT
+    )
     fast.chat_template = CHAT_TEMPLATE
     return fast
 
@@ -89,11 +98,21 @@ def layers_at(role: str, step: int) -> int:
     return SHAPES[role]["num_hidden_layers"] // (2 if step < GROWN[role] else 1)
 
 
-def train(role: str, corpus: Corpus, losses: Losses, folder: Path, steps: int, minutes: float) -> None:
-    """Train one model for `steps` steps, or until `minutes` have passed; resumes from its checkpoint."""
+def train(
+    role: str, corpus: Corpus, losses: Losses, folder: Path, steps: int, minutes: float
+) -> None:
+    """Train one model for `steps` steps, or until `minutes` have passed; resumes from its
+    checkpoint.
+    """
     path, began = folder / "checkpoint.safetensors", time.monotonic()
-    columns = (*Progress.get_default_columns()[:3], TimeRemainingColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+    columns = (
+        *Progress.get_default_columns()[:3],
+        TimeRemainingColumn(),
+        TextColumn("loss {task.fields[loss]:.3f}"),
+    )
+    with Progress(
+        *columns, console=Console(stderr=True), disable=not sys.stderr.isatty()
+    ) as progress:
         bar = progress.add_task(role, total=steps, loss=0.0)
         for end in sorted({min(GROWN[role], steps), steps}):
             step = step_of(path) if path.exists() else 0
@@ -113,29 +132,53 @@ def train(role: str, corpus: Corpus, losses: Losses, folder: Path, steps: int, m
                 if step % 50 == 0:
                     note = {"role": role, "step": step, "loss": round(recent, 4)}
                     with (folder.parent / "log.jsonl").open("a") as log:
-                        log.write(json.dumps(note | {"seconds": round(time.monotonic() - began)}) + "\n")
+                        log.write(
+                            json.dumps(note | {"seconds": round(time.monotonic() - began)}) + "\n"
+                        )
                 if step % 200 == 0:
                     save_checkpoint(folder, model, optimizer, step)
             save_checkpoint(folder, model, optimizer, step)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path("build/demo_pair"), help="checkpoints (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("build/demo_pair"),
+        help="checkpoints (default: %(default)s)",
+    )
     parser.add_argument("--only", choices=list(SHAPES), help="train this model alone")
     parser.add_argument("--steps", type=int, help=f"default: {STEPS}")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop after this long; run again to go on")
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="stop after this long; run again to go on"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--float32", action="store_true", help="faster where bfloat16 has no instructions of its own")
-    parser.add_argument("--export", type=Path, metavar="DIR", help="write the trained pair here and stop")
-    parser.add_argument("--start", type=Path, metavar="DIR", help="begin with the pair exported here")
+    parser.add_argument(
+        "--float32",
+        action="store_true",
+        help="faster where bfloat16 has no instructions of its own",
+    )
+    parser.add_argument(
+        "--export", type=Path, metavar="DIR", help="write the trained pair here and stop"
+    )
+    parser.add_argument(
+        "--start", type=Path, metavar="DIR", help="begin with the pair exported here"
+    )
     arguments = parser.parse_args()
     if arguments.start and (arguments.work / "tokenizer").exists():
         parser.error(
-            f"--start would replace what {arguments.work} holds; leave it out to go on, or choose another --work"
+            f"--start would replace what {arguments.work} holds; leave it out to go on, or choose "
+            "another --work"
         )
     if arguments.start:
-        start_from(arguments.start, arguments.work, ["target"] if arguments.only == "draft" else list(SHAPES))
+        start_from(
+            arguments.start,
+            arguments.work,
+            ["target"] if arguments.only == "draft" else list(SHAPES),
+        )
     if (arguments.work / "tokenizer").exists():
         tokenizer = PreTrainedTokenizerFast.from_pretrained(arguments.work / "tokenizer")
     else:
@@ -147,7 +190,14 @@ def main() -> None:
     corpus = Corpus(tokenizer, arguments.device)
     losses = Losses(corpus, arguments.work, half=not arguments.float32)
     for role in [arguments.only] if arguments.only else SHAPES:
-        train(role, corpus, losses, arguments.work / role, arguments.steps or STEPS[role], arguments.minutes)
+        train(
+            role,
+            corpus,
+            losses,
+            arguments.work / role,
+            arguments.steps or STEPS[role],
+            arguments.minutes,
+        )
 
 
 if __name__ == "__main__":

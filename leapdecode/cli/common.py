@@ -11,24 +11,38 @@ import typer
 from leapdecode.errors import LeapdecodeError, OptionError, UnknownName, with_suggestions
 from leapdecode.methods import find
 
-ModelOption = Annotated[str, typer.Option("--model", "-m", help="embedded pair (demo), Hugging Face name or folder")]
-DraftOption = Annotated[str | None, typer.Option("--draft", help="draft model: name or folder with the same tokenizer")]
+ModelOption = Annotated[
+    str, typer.Option("--model", "-m", help="embedded pair (demo), Hugging Face name or folder")
+]
+DraftOption = Annotated[
+    str | None, typer.Option("--draft", help="draft model: name or folder with the same tokenizer")
+]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
 AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]
-TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="run code that comes with the model")]
-FallbackOption = Annotated[bool, typer.Option("--fallback", help="decode plainly what cannot verify token trees")]
-CompileOption = Annotated[bool, typer.Option("--compile", help="compile small forwards: slow to load, faster steps")]
+TrustOption = Annotated[
+    bool, typer.Option("--trust-remote-code", help="run code that comes with the model")
+]
+FallbackOption = Annotated[
+    bool, typer.Option("--fallback", help="decode plainly what cannot verify token trees")
+]
+CompileOption = Annotated[
+    bool, typer.Option("--compile", help="compile small forwards: slow to load, faster steps")
+]
 ExactOption = Annotated[
     bool | None,
     typer.Option(
         "--exact/--no-exact",
-        help="bit for bit the same text with every method, batch and neighbour; default: where it is cheap",
+        help="bit for bit the same text with every method, batch and neighbour; default: where it "
+        "is cheap",
     ),
 ]
 CacheMemoryOption = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="most memory for cached tokens, as 512MB or 2GiB; default: 40% of what is free"),
+    typer.Option(
+        metavar="SIZE",
+        help="most memory for cached tokens, as 512MB or 2GiB; default: 40% of what is free",
+    ),
 ]
 BudgetOption = Annotated[
     str | None,
@@ -39,7 +53,9 @@ BudgetOption = Annotated[
         help="most tokens in a forward, per text; auto: as many as pay on this machine",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")
+]
 
 
 def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -67,7 +83,9 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def parse_options(method: str, pairs: list[str]) -> dict[str, Any]:
-    """`-o KEY=VALUE` pairs as the types of the method's fields; raises user errors with suggestions."""
+    """`-o KEY=VALUE` pairs as the types of the method's fields; raises user errors with
+    suggestions.
+    """
     from leapdecode.methods import find
 
     fields = {field.name: field for field in find(method).options()}
@@ -123,12 +141,16 @@ def open_llm(
     cache_memory: str | None = None,
     prefix_cache: bool = True,
 ) -> Any:
-    """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes plainly."""
+    """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes
+    plainly.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
     with (
-        console.status(f"loading {'and compiling ' if compiled else ''}{model}") if console.is_terminal else _Nothing()
+        console.status(f"loading {'and compiling ' if compiled else ''}{model}")
+        if console.is_terminal
+        else _Nothing()
     ):
         from transformers.utils import logging
 
@@ -152,7 +174,10 @@ def open_llm(
     reason = getattr(llm.runner, "reason", None)
     if reason:
         how = ", uncompiled" if compiled else ""
-        typer.echo(f"note: decoding plainly{how}, because this model cannot verify token trees: {reason}", err=True)
+        typer.echo(
+            f"note: decoding plainly{how}, because this model cannot verify token trees: {reason}",
+            err=True,
+        )
     if llm.runner.note:
         typer.echo(f"note: {llm.runner.note}", err=True)
     return llm
@@ -168,10 +193,21 @@ def check_drafts(llm: Any, methods: Iterable[str]) -> None:
 def counting_progress() -> Any:
     """A progress bar with counts and the time that is left, on stderr where that is a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 

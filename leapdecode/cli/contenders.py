@@ -7,7 +7,8 @@ from leapdecode.errors import OptionError
 from leapdecode.methods import find, make
 
 PLAIN = "autoregressive"
-EXTRAS = ("budget=", "row_budget=", "verification=", "exact=")  # of a contender, beside its method's options
+# of a contender, beside its method's options
+EXTRAS = ("budget=", "row_budget=", "verification=", "exact=")
 
 
 def parse_methods(wanted: str, budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
@@ -19,7 +20,9 @@ def parse_methods(wanted: str, budget: str | None = None) -> list[tuple[str, dic
         name, *pairs = part.split(":")
         find(name)
         extras = dict(pair.split("=", 1) for pair in pairs if pair.startswith(EXTRAS))
-        options = parse_options(name, [pair for pair in pairs if pair.partition("=")[0] not in extras])
+        options = parse_options(
+            name, [pair for pair in pairs if pair.partition("=")[0] not in extras]
+        )
         make(name, options)
         if "verification" in extras:
             from leapdecode.engine.checks import check_verification

@@ -20,13 +20,16 @@ SEED = 7  # of the held-out prompts that the tour shows; the target solves these
 @reports_errors
 def demo(
     max_tokens: Annotated[int, typer.Option(min=1, help="most tokens per text")] = 160,
-    color: Annotated[bool | None, typer.Option("--color/--no-color", help="default: colour on a terminal")] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="default: colour on a terminal")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Tour every method on the embedded pair, offline.
 
-    Three held-out prompts that the pair solves, decoded plainly and by every method. Coloured tokens were guessed and
-    kept: they cost no forward of their own. Without colour, brackets hold the tokens that came in one forward.
+    Three held-out prompts that the pair solves, decoded plainly and by every method. Coloured
+    tokens were guessed and kept: they cost no forward of their own. Without colour, brackets hold
+    the tokens that came in one forward.
 
     Examples:
 
@@ -38,7 +41,8 @@ def demo(
 
     from leapdecode.core import SamplingParams
 
-    torch.set_num_threads(1)  # on so small a model more threads mostly wait, for each other and for busy neighbours
+    # on so small a model more threads mostly wait, for each other and for busy neighbours
+    torch.set_num_threads(1)
     llm = open_llm("demo", None, "cpu", "auto", "auto", False, False, prefix_cache=False)
     sampling = SamplingParams(max_tokens=max_tokens)
     rows = []
@@ -50,7 +54,9 @@ def demo(
         print_json({"schema": 1, "model": "demo", "tasks": [_as_dict(row) for row in rows]})
     else:
         _say_next()
-    if not all(result.token_ids == row["results"][0].token_ids for row in rows for result in row["results"]):
+    if not all(
+        result.token_ids == row["results"][0].token_ids for row in rows for result in row["results"]
+    ):
         raise typer.Exit(1)
 
 
@@ -66,7 +72,8 @@ def _prompts() -> list[tuple[str, str]]:
 
 
 def _compare(llm: Any, title: str, prompt: str, sampling: Any) -> dict[str, Any]:
-    """Plain decoding and each method of the tour on one prompt, in turn; times are medians over the rounds.
+    """Plain decoding and each method of the tour on one prompt, in turn; times are medians over the
+    rounds.
 
     A progress bar on stderr where that is a terminal.
     """
@@ -90,7 +97,12 @@ def _compare(llm: Any, title: str, prompt: str, sampling: Any) -> dict[str, Any]
                 results[number] = llm.generate(prompt, method=method, sampling=sampling)
                 taken[number].append(time.perf_counter() - began)
                 progress.advance(bar)
-    return {"title": title, "prompt": prompt, "results": results, "seconds": [statistics.median(t) for t in taken]}
+    return {
+        "title": title,
+        "prompt": prompt,
+        "results": results,
+        "seconds": [statistics.median(t) for t in taken],
+    }
 
 
 def _as_dict(row: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +131,9 @@ def _show(row: dict[str, Any], color: bool | None) -> None:
     from leapdecode.cli.show import escape, legend, marked_text, pieces_of
 
     console = Console(
-        force_terminal=True if color else None, no_color=None if color is None else not color, highlight=False
+        force_terminal=True if color else None,
+        no_color=None if color is None else not color,
+        highlight=False,
     )
     coloured = color if color is not None else console.is_terminal and not console.no_color
     best = max(row["results"][1:], key=lambda result: result.stats.tokens_per_forward)
@@ -132,11 +146,17 @@ def _show(row: dict[str, Any], color: bool | None) -> None:
 
 def _say_next() -> None:
     here = Path(sys.argv[0])  # of an environment that is not activated
-    program = "leapdecode" if shutil.which("leapdecode") or here.name != "leapdecode" else os.path.relpath(here)
+    program = (
+        "leapdecode"
+        if shutil.which("leapdecode") or here.name != "leapdecode"
+        else os.path.relpath(here)
+    )
     print(
-        "speed: against plain decoding, on this machine and this small model (one to three runs, their median).\n"
+        "speed: against plain decoding, on this machine and this small model (one to three runs, "
+        "their median).\n"
         "The forwards saved are the method's own.\n"
-        f"Next: {program} generate 'def fib(n):' --explain\n      {program} methods\n      {program} doctor"
+        f"Next: {program} generate 'def fib(n):' --explain\n      {program} methods\n      "
+        f"{program} doctor"
     )
 
 

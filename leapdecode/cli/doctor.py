@@ -28,8 +28,12 @@ CHEAP = 1.5
 def doctor(
     model: ModelOption = "demo",
     draft: DraftOption = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="texts decoded together while rows are timed")] = 1,
-    repeats: Annotated[int, typer.Option(min=1, help="forwards per row count; the median is shown")] = 9,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="texts decoded together while rows are timed")
+    ] = 1,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="forwards per row count; the median is shown")
+    ] = 9,
     json: JsonOption = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
@@ -40,9 +44,10 @@ def doctor(
 ) -> None:
     """Check a model and this machine.
 
-    Versions, device, attention; whether the model can verify token trees; what rows cost here, with the draft's if
-    there is one. The row-cost curve is the time of one forward against the tokens it evaluates per text: where it is
-    flat, guesses are nearly free. The curves are kept: --budget auto goes by them.
+    Versions, device, attention; whether the model can verify token trees; what rows cost here, with
+    the draft's if there is one. The row-cost curve is the time of one forward against the tokens it
+    evaluates per text: where it is flat, guesses are nearly free. The curves are kept: --budget
+    auto goes by them.
 
     Examples:
 
@@ -50,8 +55,23 @@ def doctor(
 
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
     """
-    llm = open_llm(model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled, exact=exact)
-    report = {"schema": 1, **_facts(llm), "batch_size": batch_size, **_examine(llm, repeats, batch_size)}
+    llm = open_llm(
+        model,
+        draft,
+        device,
+        dtype,
+        attn,
+        trust_remote_code,
+        fallback=True,
+        compiled=compiled,
+        exact=exact,
+    )
+    report = {
+        "schema": 1,
+        **_facts(llm),
+        "batch_size": batch_size,
+        **_examine(llm, repeats, batch_size),
+    }
     if json:
         print_json(report)
     else:
@@ -103,14 +123,21 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     from leapdecode.model.runner import Runner
 
     if not isinstance(llm.runner, Runner):
-        absent: dict[str, Any] = {"probe": None, "row_classes": None, "row_costs": [], "draft_row_costs": []}
+        absent: dict[str, Any] = {
+            "probe": None,
+            "row_classes": None,
+            "row_costs": [],
+            "draft_row_costs": [],
+        }
         return {"trees": False, "reason": llm.runner.reason, **absent}
     runners = [llm.runner, *([llm.draft_runner] if isinstance(llm.draft_runner, Runner) else [])]
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         classes = asdict(row_classes(llm.runner))
         bar = progress.add_task("measuring row costs", total=len(CONTEXTS) * len(runners))
-        costs = [_measure(runner, repeats, batch, lambda: progress.advance(bar)) for runner in runners]
+        costs = [
+            _measure(runner, repeats, batch, lambda: progress.advance(bar)) for runner in runners
+        ]
     return {
         "trees": True,
         "reason": None,
@@ -123,7 +150,9 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     }
 
 
-def _measure(runner: Any, repeats: int, batch: int, tick: Callable[[], Any]) -> list[dict[str, Any]]:
+def _measure(
+    runner: Any, repeats: int, batch: int, tick: Callable[[], Any]
+) -> list[dict[str, Any]]:
     """A fresh curve, kept for `budget="auto"`."""
     from leapdecode.model.cost import curve_key, keep_costs, measure_row_costs
 
@@ -144,26 +173,50 @@ def _show(report: dict[str, Any]) -> None:
         ("versions", versions),
         ("device", f"{report['device']} ({report['device_name']}), {report['threads']} threads"),
         ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
-        ("dtype", f"{report['dtype']}, attention {report['attention']}, context {context}{compiled}"),
+        (
+            "dtype",
+            f"{report['dtype']}, attention {report['attention']}, context {context}{compiled}",
+        ),
     ]
     if report["trees"]:
-        worst = f"{report['probe']['worst']:.1g} of the logits' spread (allowed {report['probe']['tolerance']:.1g})"
+        probe = report["probe"]
+        worst = f"{probe['worst']:.1g} of the logits' spread (allowed {probe['tolerance']:.1g})"
         lines.append(("probe", f"token trees: yes; differs from plain forwards by {worst}"))
         lines.append(("exact", _exactness(report["row_classes"], report["exact"])))
-        lines.append(("cache", _memory(report["cache_bytes_per_1000_tokens"], report["cache_memory"])))
+        lines.append(
+            ("cache", _memory(report["cache_bytes_per_1000_tokens"], report["cache_memory"]))
+        )
     else:
-        lines.append(("probe", f"token trees: no: {report['reason']}; it can be decoded plainly with --fallback"))
+        lines.append(
+            (
+                "probe",
+                f"token trees: no: {report['reason']}; it can be decoded plainly with --fallback",
+            )
+        )
     for name, value in lines:
         console.print(Text(f"{name:<9} ", style="bold") + Text(value))
     if report["row_costs"]:
         console.print(_curve(report["row_costs"], "time of a forward, against one row"))
         dear = [cost["rows"] for cost in report["row_costs"] if cost["ratio"] > CHEAP]
-        cheap = max(cost["rows"] for cost in report["row_costs"] if cost["rows"] < min(dear, default=1 << 30))
-        console.print(Text(f"up to {cheap} rows cost at most {CHEAP}x one row here; guesses within that are cheap"))
+        cheap = max(
+            cost["rows"]
+            for cost in report["row_costs"]
+            if cost["rows"] < min(dear, default=1 << 30)
+        )
+        console.print(
+            Text(
+                f"up to {cheap} rows cost at most {CHEAP}x one row here; guesses within that are "
+                "cheap"
+            )
+        )
     if report["draft_row_costs"]:
         console.print(_curve(report["draft_row_costs"], "of the draft"))
-        draft, target = (report[name][0]["milliseconds"] for name in ("draft_row_costs", "row_costs"))
-        console.print(Text(f"a draft's forward of one row costs {draft / target:.2f} of the target's"))
+        draft, target = (
+            report[name][0]["milliseconds"] for name in ("draft_row_costs", "row_costs")
+        )
+        console.print(
+            Text(f"a draft's forward of one row costs {draft / target:.2f} of the target's")
+        )
 
 
 def _memory(size: int, limit: int | None) -> str:
@@ -178,11 +231,15 @@ def _exactness(classes: dict[str, Any], exact: bool) -> str:
     """The classes of row counts, what exactness costs plain decoding, and whether it is on."""
     shown = " | ".join(", ".join(map(str, sizes)) for sizes in classes["classes"])
     if not classes["unit"]:
-        return f"no: {classes['reason']}; texts equal plain decoding's up to near-ties (equal bits: {shown})"
+        return (
+            f"no: {classes['reason']}; "
+            f"texts equal plain decoding's up to near-ties (equal bits: {shown})"
+        )
     cost = f"a plain step takes {classes['cost']:.2f} of one row's"
     reused = "any cached token" if classes["any_prefix"] else "whole chunks of a prompt"
     return (
-        f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of {classes['unit']}, "
+        f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of "
+        f"{classes['unit']}, "
         f"at most {classes['most']} in a forward, {cost}; row counts of equal bits: {shown}; "
         f"later texts may start with {reused}"
     )

@@ -33,36 +33,60 @@ from leapdecode.methods import find, make
 
 @reports_errors
 def generate(
-    prompt: Annotated[str, typer.Argument(help="the text to continue; - reads stdin, its last newline included")],
+    prompt: Annotated[
+        str, typer.Argument(help="the text to continue; - reads stdin, its last newline included")
+    ],
     model: ModelOption = "demo",
     draft: DraftOption = None,
     method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = "lookahead",
-    option: Annotated[list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")
+    ] = None,
     max_tokens: Annotated[int, typer.Option(help="most tokens to generate")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
     top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
-    top_p: Annotated[float, typer.Option(help="keep the tokens that make up this probability")] = 1.0,
-    min_p: Annotated[float, typer.Option(help="keep tokens at least this fraction as likely as the best")] = 0.0,
-    repetition_penalty: Annotated[float, typer.Option(help="above 1 makes repeating less likely")] = 1.0,
+    top_p: Annotated[
+        float, typer.Option(help="keep the tokens that make up this probability")
+    ] = 1.0,
+    min_p: Annotated[
+        float, typer.Option(help="keep tokens at least this fraction as likely as the best")
+    ] = 0.0,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="above 1 makes repeating less likely")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")] = 0,
-    stop: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")
+    ] = None,
     verification: Annotated[
         str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
     ] = "seeded",
-    scheduler: Annotated[str | None, typer.Option("--scheduler", "--executor", help="single or batched")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", "--executor", help="single or batched")
+    ] = None,
     budget: BudgetOption = None,
     pool: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="phrases to start from (ouroboros); the new ones are added")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="phrases to start from (ouroboros); the new ones are added"
+        ),
     ] = None,
     logprobs: Annotated[
         int | None,
-        typer.Option(metavar="K", help="with --json: log-probabilities, and those of the K likeliest"),
+        typer.Option(
+            metavar="K", help="with --json: log-probabilities, and those of the K likeliest"
+        ),
     ] = None,
     color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal")
+        bool | None,
+        typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal"),
     ] = None,
-    audit: Annotated[bool, typer.Option("--audit", help="compare with plain decoding, token by token")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="a line per forward: rows, tokens, sources")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="compare with plain decoding, token by token")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="a line per forward: rows, tokens, sources")
+    ] = False,
     json: JsonOption = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
@@ -77,8 +101,8 @@ def generate(
 
     The text goes to stdout as it is accepted, a summary to stderr.
 
-    On a terminal, colours show which tokens were guessed and by what; --no-color puts brackets round the tokens that
-    came in one forward. Into a pipe goes the bare text.
+    On a terminal, colours show which tokens were guessed and by what; --no-color puts brackets
+    round the tokens that came in one forward. Into a pipe goes the bare text.
 
     Examples:
 
@@ -100,23 +124,31 @@ def generate(
     options = parse_options(method, option or [])
     text, most = _read(prompt), parse_budget(budget)
     if audit and verification == "rejection" and not sampling.greedy:
-        raise OptionError("--audit compares texts; sampling with --verification rejection keeps the law, not the text")
+        raise OptionError(
+            "--audit compares texts; sampling with --verification rejection keeps the law, not the "
+            "text"
+        )
     if logprobs is not None and not json:
         raise OptionError("--logprobs are part of the document; add --json")
     if exact and verification == "rejection" and not sampling.greedy:
-        told = "sampling with --verification rejection keeps the law, not a text, so there is nothing to be exact to"
+        told = (
+            "sampling with --verification rejection keeps the law, not a text, "
+            "so there is nothing to be exact to"
+        )
         raise OptionError(f"{told}; leave --exact or --verification out")
     _check_early(text, method, options, scheduler, verification, most)
     phrases = read_pool(pool, method) if pool else None
     llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled, exact=exact,
+        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
+        exact=exact,
         cache_memory=cache_memory,
     )  # fmt: skip
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     show = None if json else _printer(color)
     result = llm.generate(
-        text, method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases, on_step=show,
+        text, method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
+        on_step=show,
         verification=verification, **options,
     )  # fmt: skip
     if pool and phrases is not None:
@@ -134,7 +166,12 @@ def generate(
 
 
 def _check_early(
-    text: str, method: str, options: dict[str, Any], scheduler: str | None, verification: str, budget: Any
+    text: str,
+    method: str,
+    options: dict[str, Any],
+    scheduler: str | None,
+    verification: str,
+    budget: Any,
 ) -> None:
     """Raise what can be known before a model is loaded."""
     if not text:
@@ -150,7 +187,9 @@ def _check_early(
 
 
 def read_pool(path: Path, method: str) -> Any:
-    """The pool in a file, a new one where there is no such file yet; checked before a model is loaded."""
+    """The pool in a file, a new one where there is no such file yet; checked before a model is
+    loaded.
+    """
     from leapdecode.engine.checks import check_pool
     from leapdecode.pools.ngrams import NgramPool
 
@@ -170,18 +209,25 @@ def _read(prompt: str) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as error:
-        raise PromptError(f"stdin is not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise PromptError(
+            f"stdin is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
 
 
 def _printer(color: bool | None) -> Any:
-    """A function that shows a step's pieces: coloured, bracketed, or bare when stdout is no terminal."""
+    """A function that shows a step's pieces: coloured, bracketed, or bare when stdout is no
+    terminal.
+    """
     from rich.console import Console
 
     from leapdecode.cli.show import marked_text
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a character still gets the text
-    console = Console(force_terminal=True if color else None, no_color=None if color is None else not color)
+        # a terminal that cannot show a character still gets the text
+        sys.stdout.reconfigure(errors="replace")
+    console = Console(
+        force_terminal=True if color else None, no_color=None if color is None else not color
+    )
     bare = color is None and not console.is_terminal
     coloured = color if color is not None else not console.no_color
 
@@ -208,11 +254,17 @@ def _summary(result: Any, explain: bool, context: int) -> None:
     if explain:
         told = 0
         for number, step in enumerate(result.steps):
-            shown = [escape(piece).replace("\n", "\\n") for piece in result.pieces[told : told + len(step.tokens)]]
+            shown = [
+                escape(piece).replace("\n", "\\n")
+                for piece in result.pieces[told : told + len(step.tokens)]
+            ]
             told += len(step.tokens)
-            parts = [f"'{piece}':{source}" for piece, source in zip(shown, step.sources, strict=True)]
+            parts = [
+                f"'{piece}':{source}" for piece, source in zip(shown, step.sources, strict=True)
+            ]
             console.print(
-                Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"), soft_wrap=True
+                Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"),
+                soft_wrap=True,
             )
     speed = f"{stats.tokens_per_second:.0f} tokens/s" if stats.decode_seconds else ""
     console.print(
@@ -225,7 +277,11 @@ def _summary(result: Any, explain: bool, context: int) -> None:
         style="dim",
     )
     if sys.stdout.isatty():
-        console.print(legend({source for step in result.steps for source in step.sources}, not console.no_color))
+        console.print(
+            legend(
+                {source for step in result.steps for source in step.sources}, not console.no_color
+            )
+        )
     if result.audit:
         console.print(Text(_verdict(result.audit)))
 
@@ -233,7 +289,12 @@ def _summary(result: Any, explain: bool, context: int) -> None:
 def _verdict(audit: dict[str, Any]) -> str:
     if audit["identical"]:
         return f"audit: identical to plain decoding: yes ({audit['tokens']} tokens)"
-    kind = "explained by a floating-point near-tie" if not audit["unexplained"] else "UNEXPLAINED: please report it"
+    kind = (
+        "explained by a floating-point near-tie"
+        if not audit["unexplained"]
+        else "UNEXPLAINED: please report it"
+    )
     if audit["exact"]:
         kind = "which exact decoding rules out: please report it"
-    return f"audit: identical to plain decoding: no, first difference at token {audit['first_difference']}, {kind}"
+    where = f"first difference at token {audit['first_difference']}"
+    return f"audit: identical to plain decoding: no, {where}, {kind}"

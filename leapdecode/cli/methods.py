@@ -40,4 +40,6 @@ def methods(json: JsonOption = False) -> None:
             setting = f"{name}={str(about['default']).lower()}"
             table.add_row("  ", Text(f"-o {setting}", no_wrap=True), Text(about["help"]))
         console.print(table)
-    console.print(Text("\nuse one: leapdecode generate 'def fib(n):' --method lookahead -o window=15"))
+    console.print(
+        Text("\nuse one: leapdecode generate 'def fib(n):' --method lookahead -o window=15")
+    )

@@ -1,7 +1,7 @@
 """How decoded text looks: which tokens came in one forward, and where each was guessed.
 
-With colour a guessed token has its source's colour. Without, tokens of one forward stand in brackets when there are
-several of them.
+With colour a guessed token has its source's colour. Without, tokens of one forward stand in
+brackets when there are several of them.
 """
 
 import unicodedata
@@ -24,8 +24,13 @@ BRACKETS = ("\u27e6", "\u27e7")
 
 
 def escape(text: str) -> str:
-    """Make control characters visible, so that model text cannot steer a terminal; newlines and tabs stay."""
-    return "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf") else _visible(c) for c in text)
+    """Make control characters visible, so that model text cannot steer a terminal; newlines and
+    tabs stay.
+    """
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf") else _visible(c)
+        for c in text
+    )
 
 
 def _visible(character: str) -> str:
@@ -34,11 +39,15 @@ def _visible(character: str) -> str:
 
 def styled(piece: Piece) -> Text:
     """One piece in its source's colour; the target's own tokens keep the terminal's."""
-    return Text(escape(piece.text), style=COLOURS.get(piece.source, "") if piece.source != "target" else "")
+    return Text(
+        escape(piece.text), style=COLOURS.get(piece.source, "") if piece.source != "target" else ""
+    )
 
 
 def marked_text(pieces: Iterable[Piece], colour: bool) -> Text:
-    """All pieces, by step: coloured by source, or with brackets round the steps that gained several tokens."""
+    """All pieces, by step: coloured by source, or with brackets round the steps that gained several
+    tokens.
+    """
     shown = Text()
     for _, group in groupby(pieces, key=lambda piece: piece.step):
         step = list(group)

@@ -37,10 +37,14 @@ def tune(
     ] = None,
     tasks: Annotated[str, typer.Option(help="as in `leapdecode bench`")] = "code",
     limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 8,
-    rounds: Annotated[int, typer.Option(min=1, help="times that every prompt is decoded with every value")] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="times that every prompt is decoded with every value")
+    ] = 1,
     max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
     temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
-    seed: Annotated[int, typer.Option(help="of the prompts; take another one than the bench's")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="of the prompts; take another one than the bench's")
+    ] = 1,
     budget: BudgetOption = None,
     json: JsonOption = False,
     device: DeviceOption = "auto",
@@ -52,8 +56,9 @@ def tune(
 ) -> None:
     """Find a method's best options, one after the other.
 
-    Every value is timed in turn with plain decoding on the same prompts; the value with the greatest gain over the
-    option's first one stays, and the next option is tried with it (Ouroboros, Algorithm 1). Prints the command to use.
+    Every value is timed in turn with plain decoding on the same prompts; the value with the
+    greatest gain over the option's first one stays, and the next option is tried with it
+    (Ouroboros, Algorithm 1). Prints the command to use.
 
     Examples:
 
@@ -75,11 +80,14 @@ def tune(
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
     check_tasks(tasks)
     llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled, exact=exact,
+        model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled,
+        exact=exact,
         prefix_cache=False,
     )  # fmt: skip
     check_drafts(llm, [method])
-    search = Search(llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds)
+    search = Search(
+        llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds
+    )
     _run(search)
     others = {"device": device, "dtype": dtype, "attn": attn, "temperature": temperature}
     switches = {"trust-remote-code": trust_remote_code, "compile": compiled}
@@ -90,7 +98,10 @@ def tune(
     else:
         _show(search, command)
     if any(trial.unexplained for trial in search.trials):
-        typer.echo("error: texts of some values differ from plain decoding's without an explanation", err=True)
+        typer.echo(
+            "error: texts of some values differ from plain decoding's without an explanation",
+            err=True,
+        )
         raise typer.Exit(1)
 
 
@@ -137,7 +148,13 @@ def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
     from leapdecode.measure.machine import machine, revision
 
     dtype, compiled = str(llm.model.dtype).removeprefix("torch."), bool(llm.runner.compiled)
-    run = {"model": llm.name, "dtype": dtype, "compiled": compiled, "exact": llm.exact, **machine(llm.runner.device)}
+    run = {
+        "model": llm.name,
+        "dtype": dtype,
+        "compiled": compiled,
+        "exact": llm.exact,
+        **machine(llm.runner.device),
+    }
     return {
         "schema": 1,
         "run": run | {"revision": revision(), "tasks": [work.name for work in search.workloads]},
@@ -154,7 +171,10 @@ def _show(search: Any, command: str) -> None:
     from rich.table import Column, Table
 
     console = Console(highlight=False)
-    columns = [Column(name, justify="right") for name in ("value", "speed-up", "gain", "tokens/forward", "best")]
+    columns = [
+        Column(name, justify="right")
+        for name in ("value", "speed-up", "gain", "tokens/forward", "best")
+    ]
     table = Table(Column("option"), *columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for number, trial in enumerate(search.trials):
         low, high = trial.speedup_interval
@@ -165,9 +185,12 @@ def _show(search: Any, command: str) -> None:
             f"{trial.gain:.2f}x", f"{trial.tokens_per_forward:.2f}", best, end_section=last,
         )  # fmt: skip
     console.print(table)
-    console.print("speed-up over plain decoding; gain over the option's first value: medians of paired ratios")
+    console.print(
+        "speed-up over plain decoding; gain over the option's first value: medians of paired ratios"
+    )
     chosen = [trial for trial in search.trials if search.best[trial.option] == trial.value][-1]
     if chosen.speedup_interval[0] <= 1:
-        said = f"not shown to be faster than plain decoding: its interval begins at {chosen.speedup_interval[0]:.2f}x"
+        low = chosen.speedup_interval[0]
+        said = f"not shown to be faster than plain decoding: its interval begins at {low:.2f}x"
         console.print(said, soft_wrap=True)
     console.print(command, soft_wrap=True, markup=False)

@@ -1,4 +1,6 @@
-"""Plain data that every layer may import: requests, sequences, trees, sampling parameters, statistics."""
+"""Plain data that every layer may import: requests, sequences, trees, sampling parameters,
+statistics.
+"""
 
 from leapdecode.core.forwards import Asked, Commit, Forward, ForwardResult
 from leapdecode.core.logprobs import TokenLogprobs

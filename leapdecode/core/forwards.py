@@ -11,9 +11,9 @@ from leapdecode.core.tree import TokenTree
 class Forward:
     """Evaluate the nodes of `tree` that `model` has not evaluated yet, behind `sequence`'s text.
 
-    The answer is a `ForwardResult`. A tree may grow between two forwards; its evaluated nodes keep their cache slots.
-    `top` asks for that many best tokens per node instead of one; under the rejection verifier a draft draws them, with
-    `replacement` or without.
+    The answer is a `ForwardResult`. A tree may grow between two forwards; its evaluated nodes keep
+    their cache slots. `top` asks for that many best tokens per node instead of one; under the
+    rejection verifier a draft draws them, with `replacement` or without.
     """
 
     model: str
@@ -25,10 +25,11 @@ class Forward:
 
 @dataclass(slots=True)
 class Commit:
-    """Make the slots of `path` (node ids from the root down) the tail of `model`'s cache; free all other nodes.
+    """Make the slots of `path` (node ids from the root down) the tail of `model`'s cache; free all
+    other nodes.
 
-    A target's commit names the tree that the method `guessed` and the path accepted in it, so that a draft's cache,
-    which may hold nodes of that tree, can follow.
+    A target's commit names the tree that the method `guessed` and the path accepted in it, so that
+    a draft's cache, which may hold nodes of that tree, can follow.
     """
 
     model: str
@@ -45,19 +46,21 @@ class ForwardResult:
     """One sequence's part of a forward.
 
     Attributes:
-        logits_NV: [new nodes, vocabulary] raw logits of the nodes that this forward evaluated (a tensor).
+        logits_NV: [new nodes, vocabulary] raw logits of the nodes that this forward evaluated (a
+            tensor).
         nodes: their node ids.
         context: the tokens behind which they stand, the root's included.
         rows: rows evaluated for the sequence, missing text included.
         step_rows: those of this forward alone, without the `only_prefill` forwards before it.
         only_prefill: forwards of missing text alone that preceded it, which took `prefill_seconds`.
         seconds: the sequence's share of this forward.
-        choices: per node of the tree the chosen next token, -1 for a node that was not evaluated (beyond the context
-            or the token limit).
-        top: per node the `Forward.top` best tokens, best first; empty lists when only one was asked for.
+        choices: per node of the tree the chosen next token, -1 for a node that was not evaluated
+            (beyond the context or the token limit).
+        top: per node the `Forward.top` best tokens, best first; empty lists when only one was asked
+            for.
         scores_NV: [new nodes, vocabulary] the logits after processors, penalties and temperature.
-        drawn_from: [new nodes, vocabulary] the distributions that a draft's tokens were drawn from, under the
-            rejection verifier; else None.
+        drawn_from: [new nodes, vocabulary] the distributions that a draft's tokens were drawn from,
+            under the rejection verifier; else None.
     """
 
     logits_NV: Any

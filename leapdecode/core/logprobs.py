@@ -10,7 +10,8 @@ class TokenLogprobs:
     Attributes:
         token_id: the token that was generated.
         logprob: its log-probability.
-        top: the likeliest tokens' log-probabilities by token id, likeliest first; as many as were asked for.
+        top: the likeliest tokens' log-probabilities by token id, likeliest first; as many as were
+            asked for.
     """
 
     token_id: int

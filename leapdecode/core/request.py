@@ -22,12 +22,13 @@ class Request:
         method: a method's name, or a configured method that serves this request alone.
         options: the method's options by name, where `method` is a name.
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
-        stream: logical id of the random stream; texts of equal seed and stream are equal whatever else runs.
+        stream: logical id of the random stream; texts of equal seed and stream are equal whatever
+            else runs.
         end_tokens: ids that end the text, besides `sampling.stop_token_ids`.
         budget: most tokens that a forward may evaluate for this request, "auto", or None for all.
         pool: n-grams that the method starts from and adds to, for methods that take one.
-        on_token: called with (sequence, token) for every accepted token; True ends the text. What it raises ends this
-            request alone.
+        on_token: called with (sequence, token) for every accepted token; True ends the text. What
+            it raises ends this request alone.
         id: what the engine calls the request.
     """
 
@@ -50,9 +51,10 @@ class StepEvent:
 
     Attributes:
         request_id: whose it is.
-        step: the tokens that were accepted, with where they were guessed; None where the request only ended.
-        finish_reason: "stop", "length" or "error" in a request's last event; else None. An abort has no event: whoever
-            aborts a request knows.
+        step: the tokens that were accepted, with where they were guessed; None where the request
+            only ended.
+        finish_reason: "stop", "length" or "error" in a request's last event; else None. An abort
+            has no event: whoever aborts a request knows.
     """
 
     request_id: int
@@ -62,7 +64,9 @@ class StepEvent:
 
 @dataclass(frozen=True, slots=True)
 class ForwardEvent:
-    """One forward that an engine ran, for traces: which model, for which requests, and how many tokens of each."""
+    """One forward that an engine ran, for traces: which model, for which requests, and how many
+    tokens of each.
+    """
 
     model: str
     request_ids: list[int]

@@ -19,9 +19,10 @@ SHOWN = 60  # characters of a wrong value that a message repeats
 class SamplingParams:
     """Sampling and stopping options of one request.
 
-    Logits are changed in this order: logit_bias, repetition penalty (prompt and text, as in transformers), presence
-    and frequency penalties (generated text only), `logits_processors`, temperature, top_k, top_p, min_p.
-    A value outside its range, None included, raises `OptionError`.
+    Logits are changed in this order: logit_bias, repetition penalty (prompt and text, as in
+    transformers), presence and frequency penalties (generated text only), `logits_processors`,
+    temperature, top_k, top_p, min_p. A value outside its range, None included, raises
+    `OptionError`.
 
     Attributes:
         max_tokens: most tokens to generate, the end token included.
@@ -30,15 +31,17 @@ class SamplingParams:
         top_p: keep the smallest set of tokens whose probability reaches this; 1 keeps all.
         min_p: keep tokens at least this fraction as likely as the most likely one; 0 keeps all.
         repetition_penalty: above 1 makes tokens of the prompt and the text less likely.
-        presence_penalty, frequency_penalty: subtracted once, or per occurrence, for generated tokens.
+        presence_penalty, frequency_penalty: subtracted once, or per occurrence, for generated
+            tokens.
         logit_bias: added to the logits of these token ids; -inf bans one.
         seed: equal seeds give equal texts, with every method, alone or in a batch; 64 bits at most.
         n: samples per prompt.
         stop: the text ends before the first of these strings.
         stop_token_ids: further ids that end the text, beside the model's own end tokens.
         ignore_eos: do not end at the model's end tokens.
-        logprobs: give the log-probability of every generated token, and of so many of the likeliest ones there, from
-            the model's own logits, before any of the changes above; None gives none.
+        logprobs: give the log-probability of every generated token, and of so many of the likeliest
+            ones there, from the model's own logits, before any of the changes above; None gives
+            none.
         processed_logprobs: from the logits after all changes instead, which tokens are drawn from.
         logits_processors: called as `processor(ids, logits)` with ids [nodes, length] and logits
             [nodes, vocabulary]; each must depend on its arguments alone.
@@ -89,7 +92,10 @@ def _ranges(p: SamplingParams) -> dict[str, tuple[bool, str]]:
         "frequency_penalty": (_between(p.frequency_penalty, -LARGEST), TERM),
         "seed": (_whole(p.seed, FIRST_SEED, LAST_SEED), SEEDS),
         "n": (_whole(p.n, 1), "a whole number of at least 1"),
-        "logprobs": (p.logprobs is None or _whole(p.logprobs, 0), "None, or a whole number of at least 0"),
+        "logprobs": (
+            p.logprobs is None or _whole(p.logprobs, 0),
+            "None, or a whole number of at least 0",
+        ),
         "ignore_eos": (isinstance(p.ignore_eos, bool), "True or False"),
         "processed_logprobs": (isinstance(p.processed_logprobs, bool), "True or False"),
     }

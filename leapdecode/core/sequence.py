@@ -19,15 +19,15 @@ class Sequence:
         tokens: prompt, then generated tokens; the last one is the pending token.
         prompt_length: how many of them are the prompt.
         params: sampling and stopping options.
-        stream: logical id of the random stream (sample index, or a position in a reasoning tree); texts of equal
-            seed and stream are equal whatever else runs.
+        stream: logical id of the random stream (sample index, or a position in a reasoning tree);
+            texts of equal seed and stream are equal whatever else runs.
         end_tokens: ids that end the text.
         max_length: most tokens, prompt included, that the model's context holds.
-        on_token: called with every accepted token, in order; returning True ends the text (stop strings,
-            stopping criteria). It sees the sequence with the token already appended.
+        on_token: called with every accepted token, in order; returning True ends the text (stop
+            strings, stopping criteria). It sees the sequence with the token already appended.
         steps: one record per target forward that gave tokens.
-        finish_reason: "stop" or "length" once the text has ended; "error" where it could not go on, "aborted" where
-            it was not to.
+        finish_reason: "stop" or "length" once the text has ended; "error" where it could not go on,
+            "aborted" where it was not to.
         error: why, where the finish reason is "error".
         logprobs: one entry per generated token, where `params.logprobs` asks for them.
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
@@ -76,9 +76,11 @@ class Sequence:
         return self.limit - len(self.tokens)
 
     def extend(self, tokens: list[int], sources: list[str], rows: int) -> int:
-        """Accept `tokens` up to the first that ends the text, record the step, and return how many were kept.
+        """Accept `tokens` up to the first that ends the text, record the step, and return how many
+        were kept.
 
-        This is the only place where a text grows and the only place where it ends, for every method.
+        This is the only place where a text grows and the only place where it ends, for every
+        method.
         """
         kept = 0
         for token in tokens:

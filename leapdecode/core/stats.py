@@ -6,7 +6,9 @@ from typing import Any
 
 @dataclass
 class Step:
-    """One target forward that gave tokens: the accepted tokens, where each was guessed, and the rows evaluated."""
+    """One target forward that gave tokens: the accepted tokens, where each was guessed, and the
+    rows evaluated.
+    """
 
     tokens: list[int]
     sources: list[str]
@@ -17,13 +19,14 @@ class Step:
 class Stats:
     """Counts and times of one sequence.
 
-    `target_forwards` counts every forward of the target; `prefill_forwards` those among them that gave no token.
-    Rows are evaluated tokens, the prompt's included. `forward_seconds` is time inside the target, `draft_seconds`
-    inside the draft, `propose_seconds` in the method (guessing, walking, learning), `verify_seconds` choosing tokens at
-    the nodes, `commit_seconds` moving cache slots; the rest of `prefill_seconds` and `decode_seconds` is the engine's.
-    `matched_tokens` counts guesses that are what the target chose behind the guess before them, accepted or not.
-    `reused_tokens` counts tokens of the prompt whose keys and values an earlier text left in the prefix cache.
-    Seconds of work that served several sequences are split evenly among them.
+    `target_forwards` counts every forward of the target; `prefill_forwards` those among them that
+    gave no token. Rows are evaluated tokens, the prompt's included. `forward_seconds` is time
+    inside the target, `draft_seconds` inside the draft, `propose_seconds` in the method (guessing,
+    walking, learning), `verify_seconds` choosing tokens at the nodes, `commit_seconds` moving cache
+    slots; the rest of `prefill_seconds` and `decode_seconds` is the engine's. `matched_tokens`
+    counts guesses that are what the target chose behind the guess before them, accepted or not.
+    `reused_tokens` counts tokens of the prompt whose keys and values an earlier text left in the
+    prefix cache. Seconds of work that served several sequences are split evenly among them.
     """
 
     tokens: int = 0
@@ -45,7 +48,9 @@ class Stats:
 
     @property
     def tokens_per_forward(self) -> float:
-        """Tokens gained per target forward that gave tokens (the papers' block efficiency); 1.0 for plain decoding."""
+        """Tokens gained per target forward that gave tokens (the papers' block efficiency); 1.0 for
+        plain decoding.
+        """
         steps = self.target_forwards - self.prefill_forwards
         return self.tokens / steps if steps else 0.0
 

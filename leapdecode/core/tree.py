@@ -11,25 +11,31 @@ MAX_NODES = 4096
 class TokenTree:
     """Tokens with parents; node 0 (the root) is the pending token.
 
-    Nodes are numbered in the order they were added, so a parent always precedes its children. Adding a token that
-    the parent already has as a child returns that child: nodes with equal (parent, token) are merged.
+    Nodes are numbered in the order they were added, so a parent always precedes its children.
+    Adding a token that the parent already has as a child returns that child: nodes with equal
+    (parent, token) are merged.
 
     Attributes:
         tokens: token id of every node.
         parents: node id of every node's parent, -1 for the root.
         depths: distance from the root; the node's position is the root's position plus its depth.
-        sources: where each node came from ("window", "ngram", "prompt", "draft", ...; "text" for the root).
-        match_lengths: per node, how many tokens before the guess matched those before its source; 0 where unknown, and
-            as the pools say.
-        draft_probabilities: per node, its probability under the draft; 0.0 where no draft gave it one.
+        sources: where each node came from ("window", "ngram", "prompt", "draft", ...; "text" for
+            the root).
+        match_lengths: per node, how many tokens before the guess matched those before its source; 0
+            where unknown, and as the pools say.
+        draft_probabilities: per node, its probability under the draft; 0.0 where no draft gave it
+            one.
         skipped: nodes that a token budget leaves out of the forward.
-        proposals: per parent, where its children were drawn and the rejection verifier must know how: (the tokens in
-            the order they were drawn, repeats included; the distribution [vocabulary]; whether with replacement).
-        ancestors: per node a bit set of itself and its ancestors (bit i = node i): its row of the attention mask.
+        proposals: per parent, where its children were drawn and the rejection verifier must know
+            how: (the tokens in the order they were drawn, repeats included; the distribution
+            [vocabulary]; whether with replacement).
+        ancestors: per node a bit set of itself and its ancestors (bit i = node i): its row of the
+            attention mask.
     """
 
     __slots__ = (
-        "ancestors", "children", "depths", "draft_probabilities", "match_lengths", "parents", "proposals", "skipped",
+        "ancestors", "children", "depths", "draft_probabilities", "match_lengths", "parents",
+        "proposals", "skipped",
         "sources", "tokens",
     )  # fmt: skip
 
@@ -51,14 +57,23 @@ class TokenTree:
     def __repr__(self) -> str:
         return f"TokenTree({len(self)} nodes, depth {max(self.depths)})"
 
-    def add(self, parent: int, token: int, source: str, match_length: int = 0, draft_probability: float = 0.0) -> int:
+    def add(
+        self,
+        parent: int,
+        token: int,
+        source: str,
+        match_length: int = 0,
+        draft_probability: float = 0.0,
+    ) -> int:
         """Add `token` below `parent` (or find it there) and return its node id."""
         known = self.children.get((parent, token))
         if known is not None:
             return known
         node = len(self.tokens)
         if not 0 <= parent < node:
-            raise InvalidTree(f"node {node} names parent {parent}; a parent is an earlier node, 0 to {node - 1}")
+            raise InvalidTree(
+                f"node {node} names parent {parent}; a parent is an earlier node, 0 to {node - 1}"
+            )
         self.children[parent, token] = node
         self.tokens.append(token)
         self.parents.append(parent)
@@ -69,7 +84,9 @@ class TokenTree:
         self.ancestors.append(self.ancestors[parent] | 1 << node)
         return node
 
-    def add_chain(self, parent: int, tokens: Iterable[int], source: str, match_length: int = 0) -> list[int]:
+    def add_chain(
+        self, parent: int, tokens: Iterable[int], source: str, match_length: int = 0
+    ) -> list[int]:
         """Add `tokens` one below the other, starting below `parent`; returns their node ids."""
         nodes = []
         for token in tokens:
@@ -82,7 +99,8 @@ class TokenTree:
         return self.children.get((parent, token))
 
     def matched(self, choices: list[int]) -> int:
-        """How many nodes carry what the target chose at their parent, accepted or not (Ouroboros's #Match, eq. 10).
+        """How many nodes carry what the target chose at their parent, accepted or not (Ouroboros's
+        #Match, eq. 10).
 
         `choices` holds the target's choice at every node, -1 at nodes that were not evaluated.
         """
@@ -99,16 +117,27 @@ class TokenTree:
         return found[::-1]
 
     def validate(self, pending: int, vocabulary: int) -> None:
-        """Raise `InvalidTree` unless the root is `pending` and every token is an id below `vocabulary`."""
+        """Raise `InvalidTree` unless the root is `pending` and every token is an id below
+        `vocabulary`.
+        """
         if self.tokens[0] != pending:
-            raise InvalidTree(f"the tree's root is token {self.tokens[0]}, but the text ends with token {pending}")
+            raise InvalidTree(
+                f"the tree's root is token {self.tokens[0]}, but the text ends with token {pending}"
+            )
         if len(self.tokens) > MAX_NODES:
-            raise InvalidTree(f"a tree of {len(self.tokens)} nodes; at most {MAX_NODES} are evaluated in one forward")
+            raise InvalidTree(
+                f"a tree of {len(self.tokens)} nodes; at most {MAX_NODES} are evaluated in one "
+                "forward"
+            )
         try:
             low, high = min(self.tokens), max(self.tokens)
-            whole = low >= 0 and high < vocabulary and all(type(token) is int for token in self.tokens)
+            whole = (
+                low >= 0 and high < vocabulary and all(type(token) is int for token in self.tokens)
+            )
         except TypeError:
             whole = False
         if not whole:
             bad = next(t for t in self.tokens if type(t) is not int or not 0 <= t < vocabulary)
-            raise InvalidTree(f"a tree holds token {bad!r}; token ids are integers from 0 to {vocabulary - 1}")
+            raise InvalidTree(
+                f"a tree holds token {bad!r}; token ids are integers from 0 to {vocabulary - 1}"
+            )

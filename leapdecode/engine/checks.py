@@ -27,16 +27,24 @@ def check_verification(verification: Any) -> None:
 def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
     """Raise `OptionError` unless `pool` is a pool and the method takes one."""
     if not takes_pool:
-        raise OptionError(f"method {method!r} takes no shared pool; leave pool out, or choose ouroboros")
+        raise OptionError(
+            f"method {method!r} takes no shared pool; leave pool out, or choose ouroboros"
+        )
     if not isinstance(pool, NgramPool):
-        raise OptionError(f"pool takes a Pool, not {type(pool).__name__}; Pool.load(path) reads one from a file")
+        raise OptionError(
+            f"pool takes a Pool, not {type(pool).__name__}; Pool.load(path) reads one from a file"
+        )
 
 
 def fingerprint(tokenizer: Any, vocabulary: int) -> str:
-    """What tells tokenizers apart: a digest of the vocabulary with its ids, or without a tokenizer its size."""
+    """What tells tokenizers apart: a digest of the vocabulary with its ids, or without a tokenizer
+    its size.
+    """
     if tokenizer is None:
         return f"{vocabulary} ids"
-    entries = json.dumps(sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0])))
+    entries = json.dumps(
+        sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
+    )
     return hashlib.sha256(entries.encode()).hexdigest()[:16]
 
 
@@ -46,6 +54,7 @@ def check_length(ids: list[int], max_length: int) -> None:
         raise PromptError("the prompt is empty; give at least one token")
     if len(ids) >= max_length:
         raise PromptError(
-            f"the prompt has {len(ids)} tokens, but the model's context holds {max_length}, and one must be left to "
+            f"the prompt has {len(ids)} tokens, but the model's context holds {max_length}, and "
+            "one must be left to "
             f"generate; shorten it to {max_length - 1}"
         )

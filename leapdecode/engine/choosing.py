@@ -18,13 +18,17 @@ Evaluated = tuple[ActiveRequest, Forward, ForwardResult]
 def sampler_for(sequence: Sequence, model: str) -> Sampler:
     """How tokens are chosen for a sequence on a model.
 
-    A draft chooses as the target does, without the processors that say `target_only`. Greedy choices are the same
-    under either verifier.
+    A draft chooses as the target does, without the processors that say `target_only`. Greedy
+    choices are the same under either verifier.
     """
     params = sequence.params
     if model != "target":
         kept = [one for one in params.logits_processors if not getattr(one, "target_only", False)]
-        params = params if len(kept) == len(params.logits_processors) else replace(params, logits_processors=kept)
+        params = (
+            params
+            if len(kept) == len(params.logits_processors)
+            else replace(params, logits_processors=kept)
+        )
     kind = Sampler
     if sequence.drawn:
         kind = RejectionSampler if model == "target" else DraftSampler
@@ -32,7 +36,9 @@ def sampler_for(sequence: Sequence, model: str) -> Sampler:
 
 
 def choose(name: str, evaluated: list[Evaluated]) -> None:
-    """Fill in the choices of every forward's result; a request whose own processor raises fails alone."""
+    """Fill in the choices of every forward's result; a request whose own processor raises fails
+    alone.
+    """
     picked: list[tuple[Evaluated, Tensor, Tensor | None]] = []
     for one in evaluated:
         active, forward, found = one
@@ -65,8 +71,12 @@ def _on_host(tensors: list[Tensor]) -> list[Any]:
     return values
 
 
-def _picked(name: str, active: ActiveRequest, forward: Forward, found: ForwardResult) -> tuple[Tensor, Tensor | None]:
-    """[nodes * top] the tokens chosen at every evaluated node, best first; [nodes] what shows logits not finite."""
+def _picked(
+    name: str, active: ActiveRequest, forward: Forward, found: ForwardResult
+) -> tuple[Tensor, Tensor | None]:
+    """[nodes * top] the tokens chosen at every evaluated node, best first; [nodes] what shows
+    logits not finite.
+    """
     sampler = active.samplers.get(name)
     if sampler is None:
         sampler = active.samplers[name] = sampler_for(active.sequence, name)
@@ -78,7 +88,7 @@ def _picked(name: str, active: ActiveRequest, forward: Forward, found: ForwardRe
 
 
 def _enter(one: Evaluated, chosen: list[int]) -> None:
-    """Put the `top` tokens of each evaluated node into the result; it becomes the request's answer."""
+    """Put each evaluated node's `top` tokens into the result: the request's answer."""
     active, forward, found = one
     size, top = len(forward.tree), forward.top
     found.choices, found.top = [-1] * size, [[]] * size

@@ -5,7 +5,8 @@ from leapdecode.engine.active import ActiveRequest
 
 
 def share_time(active: list[ActiveRequest], seconds: float) -> None:
-    """Split the engine's own time evenly; up to the first forward that gave tokens it is the prefill's.
+    """Split the engine's own time evenly; up to the first forward that gave tokens it is the
+    prefill's.
 
     What a caller does between two steps is nobody's decoding.
     """

@@ -33,7 +33,9 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         final = asked.final(verdict)
         kept = sequence.extend(verdict.tokens[:final], verdict.sources[:final], found.step_rows)
         if sequence.params.logprobs is not None:
-            sequence.logprobs += of_path(found, verdict.path[:kept], verdict.tokens, sequence.params)
+            sequence.logprobs += of_path(
+                found, verdict.path[:kept], verdict.tokens, sequence.params
+            )
         carried = Carried.of(sequence, verdict, final)
         own = asked.own(verdict)
         with carried.behind(sequence):
@@ -53,7 +55,9 @@ def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
     """The method's next tree, cut by its budget, which `carried` rows are charged to as well."""
     tree = yield from method.propose(sequence)
     if not isinstance(tree, TokenTree):
-        raise InvalidTree(f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree")
+        raise InvalidTree(
+            f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"
+        )
     if method.budget is not None:
         method.budget.cut(tree, len(sequence.tokens), method.kept(), carried)
     return tree

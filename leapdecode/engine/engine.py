@@ -19,9 +19,10 @@ from leapdecode.errors import CacheMemoryError, OptionError
 class Engine:
     """Decodes requests on `models` ("target" and perhaps "draft"); whoever calls `step` owns it.
 
-    Requests may be added and aborted between any two steps, each with its own method, options, sampling and verifier.
-    What goes wrong with one of them (a processor or callback that raises, logits that are not finite) ends that one
-    with its `error`; the tokens of the others do not change.
+    Requests may be added and aborted between any two steps, each with its own method, options,
+    sampling and verifier. What goes wrong with one of them (a processor or callback that raises,
+    logits that are not finite) ends that one with its `error`; the tokens of the others do not
+    change.
 
     Args:
         models: runners by name.
@@ -55,8 +56,8 @@ class Engine:
     def add(self, request: Request) -> int:
         """Let a request wait for its place; returns its id.
 
-        Raises what is wrong with it (`OptionError`, `PromptError`, `UnknownName`, `PoolError`, `CacheMemoryError`);
-        the engine is then as before.
+        Raises what is wrong with it (`OptionError`, `PromptError`, `UnknownName`, `PoolError`,
+        `CacheMemoryError`); the engine is then as before.
         """
         if request.id in self.outputs or request.id in self.unfinished:
             raise OptionError(f"request {request.id} was added already; make another Request")
@@ -67,7 +68,8 @@ class Engine:
         return request.id
 
     def abort(self, request_id: int) -> None:
-        """End a request, which keeps the tokens that it has; does nothing where it has ended already.
+        """End a request, which keeps the tokens that it has; does nothing where it has ended
+        already.
 
         Raises `OptionError` where there is no such request.
         """
@@ -84,10 +86,11 @@ class Engine:
             self._finish(one)
 
     def step(self) -> list[StepEvent]:
-        """Take what the last forwards brought, and run the next ones; returns what happened to requests.
+        """Take what the last forwards brought, and run the next ones; returns what happened to
+        requests.
 
-        A step runs the forward of one model, for all requests that wait for it. While others decode, a prompt that
-        joins is evaluated in chunks, one a step.
+        A step runs the forward of one model, for all requests that wait for it. While others
+        decode, a prompt that joins is evaluated in chunks, one a step.
         """
         began = time.perf_counter()
         self._admit()
@@ -109,7 +112,9 @@ class Engine:
         Raises `OptionError` where it has not ended, or there is none.
         """
         if request_id not in self.outputs:
-            raise OptionError(f"request {request_id} has no result: it has not ended, or its result was taken")
+            raise OptionError(
+                f"request {request_id} has no result: it has not ended, or its result was taken"
+            )
         return self.outputs.pop(request_id)
 
     def close(self) -> None:
@@ -122,7 +127,9 @@ class Engine:
         self.places.close()
 
     def _admit(self) -> None:
-        """Give waiting requests their places, in the order that the scheduler says, as far as memory reaches."""
+        """Give waiting requests their places, in the order that the scheduler says, as far as
+        memory reaches.
+        """
         while self.waiting and len(self.active) < self.scheduler.batch_size:
             one = self.scheduler.next(self.waiting)
             if not self.places.join(one, self.unfinished.values()):
@@ -139,11 +146,16 @@ class Engine:
         """
         self.places.close()
         if not self.places.join(one, (one,)):
-            told = "streams or engines that are not finished hold the cache memory; finish or close them first"
+            told = (
+                "streams or engines that are not finished hold the cache memory; "
+                "finish or close them first"
+            )
             one.fail(CacheMemoryError(f"{told}, or raise cache_memory (--cache-memory)"))
 
     def _forward(self) -> None:
-        """Run the model whose turn it is; where the model itself fails, those that waited for it fail."""
+        """Run the model whose turn it is; where the model itself fails, those that waited for it
+        fail.
+        """
         waiting: dict[str, list[ActiveRequest]] = {}
         for one in self.active:
             if one.forward is not None:
@@ -156,7 +168,9 @@ class Engine:
             raise OptionError(f"{told}, but requests wait for {', '.join(waiting)}")
         try:
             self.turn.run(name, waiting[name])
-        except Exception as error:  # a model's own code may raise anything; it must not take the engine with it
+        except (
+            Exception
+        ) as error:  # a model's own code may raise anything; it must not take the engine with it
             for one in waiting[name]:
                 one.fail(error)
             self.places.spoilt()

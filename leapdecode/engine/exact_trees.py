@@ -1,13 +1,15 @@
-"""Trees under exact decoding: accepted at once is only what was computed as plain decoding computes it.
+"""Trees under exact decoding: accepted at once is only what was computed as plain decoding computes
+it.
 
-Attention sums over keys in the order of their slots. The nodes of a tree's first chain stand in the slots that they
-keep, so their logits are plain decoding's, bit for bit. The nodes of other branches stand elsewhere: their sums have
-another order, and their logits may differ in the last bit.
+Attention sums over keys in the order of their slots. The nodes of a tree's first chain stand in the
+slots that they keep, so their logits are plain decoding's, bit for bit. The nodes of other branches
+stand elsewhere: their sums have another order, and their logits may differ in the last bit.
 
-So the walk's choices are final along the first chain alone. What it accepts behind that is *carried*: the next tree
-begins with it, as its first chain, and the method guesses behind it. There every carried token is compared with the
-exact choice before it, and its keys and values are computed in the slots that they keep. A carried token costs a row
-of the next forward, and no forward; one that is refused, which takes a near-tie, costs what was guessed behind it.
+So the walk's choices are final along the first chain alone. What it accepts behind that is
+*carried*: the next tree begins with it, as its first chain, and the method guesses behind it. There
+every carried token is compared with the exact choice before it, and its keys and values are
+computed in the slots that they keep. A carried token costs a row of the next forward, and no
+forward; one that is refused, which takes a near-tie, costs what was guessed behind it.
 """
 
 import contextlib
@@ -36,8 +38,12 @@ class Carried:
         return cls(tokens, verdict.sources[final : final + len(tokens)])
 
     def ends(self, sequence: Sequence) -> bool:
-        """Whether the text ends with these tokens (which it seems to hold), so that nothing is to be guessed."""
-        return bool(self.tokens) and (sequence.remaining <= 0 or self.tokens[-1] in sequence.end_tokens)
+        """Whether the text ends with these tokens (which it seems to hold), so that nothing is to
+        be guessed.
+        """
+        return bool(self.tokens) and (
+            sequence.remaining <= 0 or self.tokens[-1] in sequence.end_tokens
+        )
 
     @contextlib.contextmanager
     def behind(self, sequence: Sequence) -> Iterator[None]:
@@ -57,7 +63,8 @@ class Arranged:
     Attributes:
         tree: its first chain starts with what is carried.
         carried: how many nodes that is.
-        places: per node of the method's tree its node in `tree`, -1 where it is left out; None: as it is.
+        places: per node of the method's tree its node in `tree`, -1 where it is left out; None: as
+            it is.
         exact: whether only the first chain's choices are final.
     """
 
@@ -74,7 +81,9 @@ class Arranged:
         return next((place for place, node in enumerate(path) if node != place), len(path))
 
     def own(self, verdict: Verdict) -> Verdict | None:
-        """What was accepted of the method's own tree, in its numbers; None where the walk ended before its root."""
+        """What was accepted of the method's own tree, in its numbers; None where the walk ended
+        before its root.
+        """
         if self.places is None:
             return verdict
         if len(verdict.path) <= self.carried:
@@ -82,7 +91,9 @@ class Arranged:
         node_of = {place: node for node, place in enumerate(self.places)}
         path = [node_of[place] for place in verdict.path[self.carried :]]
         choices = [verdict.choices[place] if place >= 0 else -1 for place in self.places]
-        return Verdict(path, verdict.tokens[self.carried :], verdict.sources[self.carried :], choices)
+        return Verdict(
+            path, verdict.tokens[self.carried :], verdict.sources[self.carried :], choices
+        )
 
 
 def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
@@ -102,7 +113,8 @@ def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
 
 
 def _graft(tree: TokenTree, made: TokenTree, root: int, most: int) -> list[int]:
-    """Add `tree` to `made`, its root being `root` there, depth first, so that first children make the first chain.
+    """Add `tree` to `made`, its root being `root` there, depth first, so that first children make
+    the first chain.
 
     Returns every node's place, -1 for what was skipped and what would be beyond `most` nodes.
     """
@@ -116,7 +128,11 @@ def _graft(tree: TokenTree, made: TokenTree, root: int, most: int) -> list[int]:
             continue
         parent = places[tree.parents[node]]
         places[node] = made.add(
-            parent, tree.tokens[node], tree.sources[node], tree.match_lengths[node], tree.draft_probabilities[node]
+            parent,
+            tree.tokens[node],
+            tree.sources[node],
+            tree.match_lengths[node],
+            tree.draft_probabilities[node],
         )
         waiting += below[node][::-1]
     return places

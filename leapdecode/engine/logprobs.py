@@ -9,11 +9,14 @@ from leapdecode.core import ForwardResult, SamplingParams, TokenLogprobs
 
 
 @torch.inference_mode()
-def of_path(found: ForwardResult, path: list[int], tokens: list[int], params: SamplingParams) -> list[TokenLogprobs]:
-    """Per node of `path` the log-probability of the token accepted behind it, and the likeliest tokens'.
+def of_path(
+    found: ForwardResult, path: list[int], tokens: list[int], params: SamplingParams
+) -> list[TokenLogprobs]:
+    """Per node of `path` the log-probability of the token accepted behind it, and the likeliest
+    tokens'.
 
-    `params` says how many of these, and whether they are the model's own or those after penalties, processors and
-    temperature; in float32 at least.
+    `params` says how many of these, and whether they are the model's own or those after penalties,
+    processors and temperature; in float32 at least.
     """
     if not path:
         return []
@@ -27,4 +30,7 @@ def of_path(found: ForwardResult, path: list[int], tokens: list[int], params: Sa
     count = min(params.logprobs or 0, scores_PV.shape[-1])
     best = scores_PV.topk(count, -1)
     rows = zip(tokens, chosen, best.indices.tolist(), best.values.tolist(), strict=False)
-    return [TokenLogprobs(token, own, dict(zip(ids, values, strict=True))) for token, own, ids, values in rows]
+    return [
+        TokenLogprobs(token, own, dict(zip(ids, values, strict=True)))
+        for token, own, ids, values in rows
+    ]

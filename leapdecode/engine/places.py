@@ -9,7 +9,8 @@ from leapdecode.errors import CacheMemoryError
 from leapdecode.model.memory import CacheMemory, readable
 from leapdecode.model.sequence_cache import Room
 
-EXPECTED, TREE_ROOM = 256, 256  # slots reserved at first for new tokens and for a tree; a cache grows with its text
+# slots reserved at first for new tokens and for a tree; a cache grows with its text
+EXPECTED, TREE_ROOM = 256, 256
 
 
 class Cache(Protocol):
@@ -32,7 +33,7 @@ class Cache(Protocol):
 
 
 class Model(Protocol):
-    """What the engine needs of a model: a cache to decode on, and the limits of tokens and texts."""
+    """What the engine needs of a model: a cache to decode on, and the limits of texts."""
 
     vocabulary: int
     max_length: int
@@ -42,10 +43,11 @@ class Model(Protocol):
 
 
 class Places:
-    """The caches of every model; they are opened when a request needs them, and closed when nobody does.
+    """The caches of every model; they are opened when a request needs them, and closed when nobody
+    does.
 
-    A request joins where its whole text, up to its token limit, has place beside those that are there: none ends for
-    lack of memory half-way.
+    A request joins where its whole text, up to its token limit, has place beside those that are
+    there: none ends for lack of memory half-way.
     """
 
     def __init__(self, models: Mapping[str, Model], batch_size: int, memory: CacheMemory) -> None:
@@ -66,13 +68,16 @@ class Places:
         if size > limit:
             text = one.sequence
             raise CacheMemoryError(
-                f"this text may take {readable(size)} of cache ({text.prompt_length:,} tokens of prompt, "
-                f"{text.limit - text.prompt_length:,} to generate), but cache memory is limited to {readable(limit)}; "
+                f"this text may take {readable(size)} of cache ({text.prompt_length:,} tokens of "
+                "prompt, "
+                f"{text.limit - text.prompt_length:,} to generate), but cache memory is limited to "
+                f"{readable(limit)}; "
                 "ask for fewer tokens (max_tokens), or raise cache_memory (--cache-memory)"
             )
 
     def join(self, one: ActiveRequest, expected: Collection[ActiveRequest]) -> bool:
-        """Give a request its place on the models that it uses; caches are made larger for what is `expected`.
+        """Give a request its place on the models that it uses; caches are made larger for what is
+        `expected`.
 
         Returns False where memory does not allow it now.
         """
@@ -100,7 +105,9 @@ class Places:
         self.joined.remove(one)
         for cache in self.of(one).values():
             cache.free(one.sequence)
-        self.memory.take(self, self._bytes({name: self._room(name, self.joined, 0) for name in self.caches}))
+        self.memory.take(
+            self, self._bytes({name: self._room(name, self.joined, 0) for name in self.caches})
+        )
 
     def spoilt(self) -> None:
         """A model failed half-way: what its caches hold is not used again."""
@@ -130,7 +137,7 @@ class Places:
         return rooms
 
     def _room(self, name: str, texts: Collection[ActiveRequest], rows: int) -> Room:
-        """What a cache can need for `texts`, and for `rows` of them; never less than it takes now."""
+        """What a cache can need for `texts`, and for `rows` of them; at least what it takes now."""
         standing = self._standing(name)
         return Room(max(rows, standing.rows), max(self._longest(name, texts), standing.slots))
 

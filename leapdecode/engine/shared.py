@@ -1,4 +1,6 @@
-"""What outlives a call of `generate`: token budgets, which learn, pools where they were asked for, cache memory."""
+"""What outlives a call of `generate`: token budgets, which learn, pools where they were asked for,
+cache memory.
+"""
 
 import functools
 from typing import Any
@@ -15,7 +17,9 @@ from leapdecode.pools.ngrams import NgramPool
 
 
 class Shared:
-    """Token budgets and pools of one pair of models, by the options of the method that uses them; and `memory`."""
+    """Token budgets and pools of one pair of models, by the options of the method that uses them;
+    and `memory`.
+    """
 
     def __init__(
         self,
@@ -42,13 +46,17 @@ class Shared:
     def given(
         self, method: Method, wanted: int | str | None, batch: int, pool: NgramPool | None
     ) -> tuple[TokenBudget | None, NgramPool | None]:
-        """The token budget and the pool of a method, if it has one; raises `OptionError`, `PoolError`."""
+        """The token budget and the pool of a method, if it has one; raises `OptionError`,
+        `PoolError`.
+        """
         limited = wanted is not None or self._most_rows(batch) is not None
         budget = self._budget(method, wanted, batch) if limited else None
         return budget, self._pool(method, pool)
 
     def _most_rows(self, batch: int) -> int | None:
-        """The rows that exact decoding leaves each of `batch` sequences in one forward; None where that is plenty."""
+        """The rows that exact decoding leaves each of `batch` sequences in one forward; None where
+        that is plenty.
+        """
         exact: RowClasses | None = getattr(self.runner, "exact", None)
         if exact is None or exact.most >= MOST_ROWS:
             return None

@@ -14,7 +14,9 @@ from leapdecode.methods.registry import make
 from leapdecode.model.plain import PlainRunner
 
 
-def start(request: Request, models: Mapping[str, Any], shared: Shared, batch_size: int) -> ActiveRequest:
+def start(
+    request: Request, models: Mapping[str, Any], shared: Shared, batch_size: int
+) -> ActiveRequest:
     """A request's text and method, checked; raises the user errors that `Engine.add` names."""
     target = models["target"]
     check_verification(request.verification)
@@ -28,7 +30,8 @@ def start(request: Request, models: Mapping[str, Any], shared: Shared, batch_siz
         method.pool = pool
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     sequence = Sequence(
-        request.prompt_ids, request.sampling, request.stream, ends, target.max_length, request.on_token,
+        request.prompt_ids, request.sampling, request.stream, ends, target.max_length,
+        request.on_token,
         verification=request.verification, id=request.id,
     )  # fmt: skip
     classes = getattr(target, "exact", None)
@@ -41,5 +44,7 @@ def method_of(request: Request, models: Mapping[str, Any]) -> Method:
     given = request.method
     method = given if isinstance(given, Method) else make(given, dict(request.options))
     if method.needs_draft and models.get("draft") is None:
-        raise OptionError(f"method {method.name!r} needs a draft model; pass draft=... (--draft MODEL)")
+        raise OptionError(
+            f"method {method.name!r} needs a draft model; pass draft=... (--draft MODEL)"
+        )
     return make("autoregressive", {}) if isinstance(models["target"], PlainRunner) else method

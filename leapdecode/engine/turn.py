@@ -18,13 +18,18 @@ class Turn:
     """Runs the forwards and commits that active requests ask for; keeps nothing between steps."""
 
     def __init__(
-        self, models: Mapping[str, Model], places: Places, on_forward: Callable[[ForwardEvent], None] | None
+        self,
+        models: Mapping[str, Model],
+        places: Places,
+        on_forward: Callable[[ForwardEvent], None] | None,
     ) -> None:
         self.models, self.places, self.on_forward = models, places, on_forward
 
     def settle(self, active: list[ActiveRequest]) -> None:
         """Hand out answers and run commits until every request waits for a forward or has ended."""
-        moving = [one for one in active if one.forward is None and one.sequence.finish_reason is None]
+        moving = [
+            one for one in active if one.forward is None and one.sequence.finish_reason is None
+        ]
         while moving:
             for one in moving:
                 self._advance(one)
@@ -64,8 +69,8 @@ class Turn:
     def run(self, name: str, asking: list[ActiveRequest]) -> None:
         """Run the forwards of model `name` that requests ask for.
 
-        Where some of them are under way, one that lacks text evaluates a chunk of it instead and the others that
-        lack text wait, so that those under way are delayed by one chunk at most.
+        Where some of them are under way, one that lacks text evaluates a chunk of it instead and
+        the others that lack text wait, so that those under way are delayed by one chunk at most.
         """
         cache = self.places.caches[name]
         ready = [one for one in asking if self._valid(name, one)]
@@ -115,11 +120,12 @@ class Turn:
             self.on_forward(event)
 
     def _recover(self, name: str, one: ActiveRequest, forward: Forward) -> None:
-        """Logits were not finite: keys and values of one node reach every row of the forward, hidden or not.
+        """Logits were not finite: keys and values of one node reach every row of the forward,
+        hidden or not.
 
-        The target evaluates the text's last token once more, alone and behind emptied slots; a text's first forward
-        cached its prompt too, which is then cached again. If that is not finite either, the text cannot go on. A
-        draft's guesses end here.
+        The target evaluates the text's last token once more, alone and behind emptied slots; a
+        text's first forward cached its prompt too, which is then cached again. If that is not
+        finite either, the text cannot go on. A draft's guesses end here.
         """
         cache, size = self.places.caches[name], len(forward.tree)
         if name != "target":

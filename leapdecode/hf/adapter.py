@@ -167,7 +167,9 @@ class Decoding:
         filled = kept is not None and kept.fill(cache, rows)
         return _output(rows, input_ids, config, cache if filled else None)
 
-    def _run(self, models: dict[str, Any], shared: Shared, rows: list[Row], input_ids: Tensor) -> None:
+    def _run(
+        self, models: dict[str, Any], shared: Shared, rows: list[Row], input_ids: Tensor
+    ) -> None:
         if self.streamer is not None:
             self.streamer.put(input_ids.cpu())
         engine = Engine(models, Batched(len(rows)), shared)

@@ -52,14 +52,15 @@ def generate_batch(
 
     Args:
         model, inputs, generation_config, record_timestamps, progress_bar, max_new_tokens: as there.
-        return_logprobs: give the log-probabilities of the tokens, after processors and temperature, as there.
+        return_logprobs: give the log-probabilities of the tokens, after processors and temperature,
+            as there.
         draft, fallback: as `decoding` takes them.
         batch_size: texts decoded at a time; others join when one ends.
 
     Returns:
-        Per request id (`req_0`, `req_1`, ... in the order of `inputs`, further samples of a prompt as
-        `req_0__child#0` before it) a `GenerationOutput` of transformers. A text that fails has the status `FAILED`
-        and its `error`; the others are not touched.
+        Per request id (`req_0`, `req_1`, ... in the order of `inputs`, further samples of a prompt
+        as `req_0__child#0` before it) a `GenerationOutput` of transformers. A text that fails has
+        the status `FAILED` and its `error`; the others are not touched.
 
     Raises `OptionError` and `PromptError` for what cannot be done at all.
     """
@@ -72,7 +73,9 @@ def generate_batch(
         pending = [
             one
             for number, ids in enumerate(inputs)
-            for one in _prepared(model, f"req_{number}", ids, generation_config, limits, models["target"])
+            for one in _prepared(
+                model, f"req_{number}", ids, generation_config, limits, models["target"]
+            )
         ]
         outputs = _decode(decoder, models, pending, batch_size, return_logprobs, progress_bar)
     return {
@@ -82,9 +85,16 @@ def generate_batch(
 
 
 def _prepared(
-    model: Any, name: str, ids: list[int], config: GenerationConfig | None, limits: dict[str, Any], target: Any
+    model: Any,
+    name: str,
+    ids: list[int],
+    config: GenerationConfig | None,
+    limits: dict[str, Any],
+    target: Any,
 ) -> list[Pending]:
-    """A prompt's texts as transformers' own `generate` prepares them: processors, criteria, samples."""
+    """A prompt's texts as transformers' own `generate` prepares them: processors, criteria,
+    samples.
+    """
     if not isinstance(ids, list | tuple):
         raise PromptError(f"{name}: a prompt is a list of token ids, not {type(ids).__name__}")
     try:
@@ -109,7 +119,9 @@ def _prepared(
 
     prompt = torch.tensor([ids], device=model.get_input_embeddings().weight.device)
     mask = torch.ones_like(prompt)
-    model.generate(prompt, attention_mask=mask, generation_config=config, custom_generate=capture, **limits)
+    model.generate(
+        prompt, attention_mask=mask, generation_config=config, custom_generate=capture, **limits
+    )
     children = [Pending(f"{name}__child#{number}", row) for number, row in enumerate(rows[1:])]
     return [*children, Pending(name, rows[0])]
 
@@ -144,7 +156,9 @@ def _note(one: Pending, event: StepEvent) -> None:
     one.times += [now] * len(event.step.tokens if event.step else [])
 
 
-def _output(one: Pending, output: Output, record_timestamps: bool, return_logprobs: bool) -> GenerationOutput:
+def _output(
+    one: Pending, output: Output, record_timestamps: bool, return_logprobs: bool
+) -> GenerationOutput:
     sequence = output.sequence
     failed = sequence.error is not None
     return GenerationOutput(

@@ -87,7 +87,9 @@ class Row:
         self.buffer = torch.cat([self.ids, self.ids.new_zeros(self.room)])
 
     def request(self, method: Method) -> Request:
-        """The row as a request to an engine, decoded by `method`; `sequence` is set once it has ended."""
+        """The row as a request to an engine, decoded by `method`; `sequence` is set once it has
+        ended.
+        """
         made = Request(method=method, pool=method.pool, **self.wanted)
         self.id = made.id
         return made

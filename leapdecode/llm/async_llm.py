@@ -17,10 +17,12 @@ from leapdecode.llm.worker import Listener, News, Worker
 
 
 class AsyncLLM:
-    """An `LLM` for asyncio: requests join the running batch when they come, and leave it when they end.
+    """An `LLM` for asyncio: requests join the running batch when they come, and leave it when they
+    end.
 
-    Takes the arguments of `LLM`, or an `LLM`. One thread owns the engine; the event loop only waits. A request that
-    fails raises in its own caller. One whose task is cancelled, or whose stream is left, is aborted.
+    Takes the arguments of `LLM`, or an `LLM`. One thread owns the engine; the event loop only
+    waits. A request that fails raises in its own caller. One whose task is cancelled, or whose
+    stream is left, is aborted.
 
     Args:
         model, tokenizer, arguments: as `LLM` takes them.
@@ -40,11 +42,13 @@ class AsyncLLM:
         engine = Engine(self.llm.models, policy, self.llm.shared)
         self.worker: Worker | None = Worker(engine, self.llm.lock, self.llm.name)
 
-    async def generate(self, prompt: Prompt, *, sampling: SamplingParams | None = None, **arguments: Any) -> Any:
+    async def generate(
+        self, prompt: Prompt, *, sampling: SamplingParams | None = None, **arguments: Any
+    ) -> Any:
         """A `Result`, or a list of them where `sampling.n` is more than 1.
 
-        `arguments` are those of `LLM.generate` that are one request's: method, verification, budget, pool, and
-        the method's options.
+        `arguments` are those of `LLM.generate` that are one request's: method, verification,
+        budget, pool, and the method's options.
         """
         sampling = checked(sampling)
         runs = self._runs(prompt, sampling, arguments)
@@ -64,7 +68,8 @@ class AsyncLLM:
     async def stream(
         self, prompt: Prompt, *, sampling: SamplingParams | None = None, **arguments: Any
     ) -> AsyncIterator[Piece]:
-        """Yields a `Piece` per accepted token, as soon as it is accepted; leaving the loop aborts the request.
+        """Yields a `Piece` per accepted token, as soon as it is accepted; leaving the loop aborts
+        the request.
 
         Takes the arguments of `generate`.
         """
@@ -92,9 +97,14 @@ class AsyncLLM:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _runs(self, prompt: Prompt, sampling: SamplingParams, arguments: dict[str, Any]) -> list[Run]:
+    def _runs(
+        self, prompt: Prompt, sampling: SamplingParams, arguments: dict[str, Any]
+    ) -> list[Run]:
         if is_many(prompt):
-            raise OptionError("one prompt a call; asyncio.gather(*map(llm.generate, prompts)) decodes many together")
+            raise OptionError(
+                "one prompt a call; asyncio.gather(*map(llm.generate, prompts)) decodes many "
+                "together"
+            )
         return self.llm.runs_of([prompt], sampling, **arguments)
 
     async def _result(self, run: Run) -> Result:

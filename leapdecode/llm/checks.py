@@ -68,7 +68,8 @@ def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> No
     sizes = [m.get_input_embeddings().num_embeddings for m in (model, draft)]
     if sizes[0] != sizes[1]:
         raise OptionError(
-            f"{names} have embeddings of {sizes[0]} and {sizes[1]} tokens; choose a draft with the target's, or give "
+            f"{names} have embeddings of {sizes[0]} and {sizes[1]} tokens; choose a draft with the "
+            "target's, or give "
             f"both the same padding with model.resize_token_embeddings({max(sizes)})"
         )
 

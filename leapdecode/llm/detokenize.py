@@ -9,8 +9,9 @@ LONGEST = 4  # bytes of a character in UTF-8: after as many tokens it is complet
 class TextStream:
     """Detokenizes one sequence token by token and finds its stop strings.
 
-    `pieces` holds one string per accepted token; they concatenate to the text exactly. A token that completes no
-    character, or that may belong to a stop string, has an empty piece until it is known.
+    `pieces` holds one string per accepted token; they concatenate to the text exactly. A token that
+    completes no character, or that may belong to a stop string, has an empty piece until it is
+    known.
     """
 
     def __init__(self, tokenizer: Any, stop: tuple[str, ...] = ()) -> None:
@@ -71,7 +72,9 @@ class TextStream:
     def _plain(self, ids: list[int]) -> str:
         if not ids:
             return ""
-        text = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        text = self.tokenizer.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         return str(text)
 
     def _learn(self, new: str) -> None:

@@ -10,7 +10,13 @@ from leapdecode.core import Request, SamplingParams, StepEvent
 from leapdecode.engine import Engine, find_scheduler
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
-from leapdecode.llm.checks import check_batch_size, check_exact, check_tokenizer, check_vocabularies, checked
+from leapdecode.llm.checks import (
+    check_batch_size,
+    check_exact,
+    check_tokenizer,
+    check_vocabularies,
+    checked,
+)
 from leapdecode.llm.loading import load
 from leapdecode.llm.prompts import Message, Prompt, check_messages, encode, is_many
 from leapdecode.llm.result import Piece
@@ -27,30 +33,36 @@ class LLM:
     """A causal language model, decoded by any method without changing its text.
 
     Args:
-        model: "demo" (the embedded pair), a Hugging Face name or folder, or a loaded transformers model.
+        model: "demo" (the embedded pair), a Hugging Face name or folder, or a loaded transformers
+            model.
         tokenizer: needed for text when `model` is an object; by default loaded with the model.
         draft: a second, smaller model with the same vocabulary, in the same forms.
-        device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's dtype (float32
-            for half precision on a CPU), and sdpa attention where the model has it.
+        device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's
+            dtype (float32 for half precision on a CPU), and sdpa attention where the model has it.
         trust_remote_code: run code that comes with the model and the draft.
-        fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of refusing it.
-        exact: "auto", True or False: decode so that every method, batch and neighbour gives bit-identical logits, in
-            half precision too, see `leapdecode.model.exact`. True refuses models that have no such way on this
-            machine; "auto" decodes exactly where that costs plain decoding at most 15%, decided once per model,
-            dtype and machine. `exact` then tells which it is.
-        compile: run small forwards of both models through `torch.compile`: faster steps for half a minute or more at
-            loading (less when it was done before). Texts stay those of plain decoding on the same `LLM`. Batches, and
-            what is decoded plainly by `fallback`, run uncompiled.
-        cache_memory: most bytes that cached keys and values may take, as a number or as text like "2GiB"; 40% of what
-            is free now by default. Requests wait until there is place for their whole text; one that has none even
-            alone is refused.
-        prefix_cache: keep the keys and values of texts that have ended for prompts that begin alike, a chat's next
-            turn for one. Texts stay the same, under exact decoding bit for bit.
+        fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of
+            refusing it.
+        exact: "auto", True or False: decode so that every method, batch and neighbour gives
+            bit-identical logits, in half precision too, see `leapdecode.model.exact`. True refuses
+            models that have no such way on this machine; "auto" decodes exactly where that costs
+            plain decoding at most 15%, decided once per model, dtype and machine. `exact` then
+            tells which it is.
+        compile: run small forwards of both models through `torch.compile`: faster steps for half a
+            minute or more at loading (less when it was done before). Texts stay those of plain
+            decoding on the same `LLM`. Batches, and what is decoded plainly by `fallback`, run
+            uncompiled.
+        cache_memory: most bytes that cached keys and values may take, as a number or as text like
+            "2GiB"; 40% of what is free now by default. Requests wait until there is place for their
+            whole text; one that has none even alone is refused.
+        prefix_cache: keep the keys and values of texts that have ended for prompts that begin
+            alike, a chat's next turn for one. Texts stay the same, under exact decoding bit for
+            bit.
 
     Raises:
         ModelUnavailable: no such model here.
         UnsupportedModel: the model cannot verify token trees; the message says why.
-        OptionError: an argument outside its range, a draft with another vocabulary, a model that does not compile.
+        OptionError: an argument outside its range, a draft with another vocabulary, a model that
+            does not compile.
     """
 
     def __init__(
@@ -83,7 +95,9 @@ class LLM:
         if self.draft is not None:
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
         self.runner = prepare(self.model, fallback, compile, exact)
-        self.draft_runner = prepare(self.draft, compiled=compile) if self.draft is not None else None
+        self.draft_runner = (
+            prepare(self.draft, compiled=compile) if self.draft is not None else None
+        )
         self.lock = threading.RLock()
         self.memory = CacheMemory(limit or default_limit(self.runner.device))
         self.prefixes = keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
@@ -131,23 +145,28 @@ class LLM:
         """Decode one prompt or many.
 
         Args:
-            prompts: a string, a list of token ids, a list of chat messages, or a list of any of these.
+            prompts: a string, a list of token ids, a list of chat messages, or a list of any of
+                these.
             method: a name that `leapdecode methods` lists; `options` are its options by name.
             sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
-            batch_size: requests decoded at a time by the batched scheduler; all prompts up to 8 by default.
-            scheduler: "single" or "batched"; batched when there are several prompts and `batch_size` is not 1
-                (`executor` is its former name).
-            verification: "seeded": the text of plain decoding, token for token. "rejection": when sampling, a text of
-                the same law, as in the papers; greedy texts are the same under both.
-            budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on this machine, by
-                the row-cost curve (measured once, kept on disk) and by what became of earlier guesses. None: all.
-            pool: a `Pool` that the method's phrases come from and go to, for methods that take one (ouroboros).
+            batch_size: requests decoded at a time by the batched scheduler; all prompts up to 8 by
+                default.
+            scheduler: "single" or "batched"; batched when there are several prompts and
+                `batch_size` is not 1 (`executor` is its former name).
+            verification: "seeded": the text of plain decoding, token for token. "rejection": when
+                sampling, a text of the same law, as in the papers; greedy texts are the same under
+                both.
+            budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on
+                this machine, by the row-cost curve (measured once, kept on disk) and by what became
+                of earlier guesses. None: all.
+            pool: a `Pool` that the method's phrases come from and go to, for methods that take one
+                (ouroboros).
             on_step: called with (number of the result, pieces) after every step.
 
         Returns:
-            A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the first prompt,
-            then those of the second, and so on. Where some prompts fail, the others are finished, and then the first
-            error is raised, with all results as its `results`.
+            A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the
+            first prompt, then those of the second, and so on. Where some prompts fail, the others
+            are finished, and then the first error is raised, with all results as its `results`.
         """
         many, sampling = is_many(prompts), checked(sampling)
         given = list(prompts) if many else [prompts]
@@ -158,7 +177,9 @@ class LLM:
             try:
                 for number, event in self._events(engine, runs):
                     if on_step and event.step:
-                        on_step(number, runs[number].pieces(event.step, event.finish_reason is not None))
+                        on_step(
+                            number, runs[number].pieces(event.step, event.finish_reason is not None)
+                        )
                 outputs = [engine.result(run.request.id) for run in runs]
             finally:
                 engine.close()
@@ -198,7 +219,9 @@ class LLM:
         return self._stream(run, engine)
 
     def _stream(self, run: Run, engine: Engine) -> Iterator[Piece]:
-        """The pieces of a run; the lock is held while a step runs, not while the caller looks at it."""
+        """The pieces of a run; the lock is held while a step runs, not while the caller looks at
+        it.
+        """
         try:
             while engine.busy:
                 with self.lock:
@@ -220,12 +243,15 @@ class LLM:
 
     def runs_of(
         self, prompts: list[Any], sampling: SamplingParams, method: str = DEFAULT_METHOD, *,
-        verification: str = "seeded", budget: int | str | None = None, pool: NgramPool | None = None,
+        verification: str = "seeded", budget: int | str | None = None,
+        pool: NgramPool | None = None,
         **options: Any,
     ) -> list[Run]:  # fmt: skip
-        """A run per sample of each prompt; an engine checks the rest when their requests are added."""
+        """A run per sample of each prompt; an engine checks the rest when requests are added."""
         if sampling.stop and self.tokenizer is None:
-            raise OptionError("stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids")
+            raise OptionError(
+                "stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids"
+            )
         if "row_budget" in options:
             warnings.warn("row_budget is now called budget", DeprecationWarning, stacklevel=3)
             budget = options.pop("row_budget")
@@ -234,7 +260,9 @@ class LLM:
         for prompt in prompts:
             ids = encode(prompt, self.tokenizer, self.runner.vocabulary)
             for sample in range(sampling.n):
-                request = Request(ids, sampling, method, options, verification, sample, ends, budget, pool)
+                request = Request(
+                    ids, sampling, method, options, verification, sample, ends, budget, pool
+                )
                 runs.append(Run(request, self.tokenizer))
         return runs
 

@@ -13,7 +13,9 @@ from leapdecode.model.load import load_model, load_tokenizer, resolve
 def load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
     """Model and tokenizer of one role, loaded when given by name."""
     if not isinstance(model, str | Path | torch.nn.Module):
-        raise OptionError(f"{role}: give a name, a folder or a loaded model, not {type(model).__name__}")
+        raise OptionError(
+            f"{role}: give a name, a folder or a loaded model, not {type(model).__name__}"
+        )
     if isinstance(model, torch.nn.Module):
         check_causal_model(model, role)
         return model.eval(), tokenizer

@@ -10,13 +10,21 @@ Prompt = str | list[int] | list[Message]
 
 
 def is_many(prompts: Any) -> bool:
-    """Whether `prompts` is a list of prompts rather than one: a list of ids or of messages is one prompt."""
-    return isinstance(prompts, list | tuple) and not (prompts and isinstance(prompts[0], int | Mapping))
+    """Whether `prompts` is a list of prompts rather than one: a list of ids or of messages is one
+    prompt.
+    """
+    return isinstance(prompts, list | tuple) and not (
+        prompts and isinstance(prompts[0], int | Mapping)
+    )
 
 
 def check_messages(messages: Any) -> None:
     """Raise `PromptError` unless it is a list of chat messages."""
-    if isinstance(messages, str) or not messages or not all(isinstance(one, Mapping) for one in messages):
+    if (
+        isinstance(messages, str)
+        or not messages
+        or not all(isinstance(one, Mapping) for one in messages)
+    ):
         raise PromptError('chat takes a list of messages: [{"role": "user", "content": "..."}]')
 
 
@@ -32,9 +40,14 @@ def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
         ids = list(prompt)
         bad = [token for token in ids if type(token) is not int or not 0 <= token < vocabulary]
         if bad:
-            raise PromptError(f"the prompt holds {bad[0]!r}; token ids are integers from 0 to {vocabulary - 1}")
+            raise PromptError(
+                f"the prompt holds {bad[0]!r}; token ids are integers from 0 to {vocabulary - 1}"
+            )
     else:
-        raise PromptError(f"a prompt is a string, a list of token ids or of chat messages, not {type(prompt).__name__}")
+        raise PromptError(
+            "a prompt is a string, a list of token ids or of chat messages, not "
+            f"{type(prompt).__name__}"
+        )
     if not ids:
         raise PromptError("the prompt is empty; give at least one token")
     return ids
@@ -44,13 +57,18 @@ def _encode_text(prompt: str, tokenizer: Any, vocabulary: int) -> list[int]:
     try:
         prompt.encode()
     except UnicodeEncodeError as error:
-        raise PromptError(f"the prompt is not valid text ({error.reason} at character {error.start})") from error
+        raise PromptError(
+            f"the prompt is not valid text ({error.reason} at character {error.start})"
+        ) from error
     ids = list(tokenizer(prompt)["input_ids"])
     if not ids:
-        raise PromptError("the tokenizer makes no tokens of this prompt; was a tokenizer saved with the model?")
+        raise PromptError(
+            "the tokenizer makes no tokens of this prompt; was a tokenizer saved with the model?"
+        )
     if max(ids) >= vocabulary:
         raise PromptError(
-            f"the tokenizer gives id {max(ids)}, but the model's vocabulary has {vocabulary} tokens: "
+            f"the tokenizer gives id {max(ids)}, but the model's vocabulary has {vocabulary} "
+            "tokens: "
             "they do not belong together"
         )
     return ids
@@ -58,7 +76,9 @@ def _encode_text(prompt: str, tokenizer: Any, vocabulary: int) -> list[int]:
 
 def _needed(tokenizer: Any) -> Any:
     if tokenizer is None:
-        raise OptionError("this LLM has no tokenizer, so it takes token id lists only; pass LLM(model, tokenizer)")
+        raise OptionError(
+            "this LLM has no tokenizer, so it takes token id lists only; pass LLM(model, tokenizer)"
+        )
     return tokenizer
 
 
@@ -67,6 +87,8 @@ def _encode_chat(messages: list[Message], tokenizer: Any) -> list[int]:
         if not {"role", "content"} <= set(message):
             raise PromptError(f"a chat message needs 'role' and 'content'; got {sorted(message)}")
     if not tokenizer.chat_template:
-        raise PromptError("this model's tokenizer has no chat template; give the prompt as a string")
+        raise PromptError(
+            "this model's tokenizer has no chat template; give the prompt as a string"
+        )
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])

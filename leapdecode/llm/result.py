@@ -10,7 +10,9 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Piece:
-    """A streamed token: its text (empty while held back), its id, the step that accepted it, where it was guessed."""
+    """A streamed token: its text (empty while held back), its id, the step that accepted it, where
+    it was guessed.
+    """
 
     text: str
     token_id: int
@@ -25,14 +27,17 @@ class Result:
     Attributes:
         text: the generated text, stop string excluded.
         token_ids: the generated ids, the end token included when it was generated.
-        finish_reason: "stop" (end token or stop string), "length", "error" (the text could not go on), or "aborted".
+        finish_reason: "stop" (end token or stop string), "length", "error" (the text could not go
+            on), or "aborted".
         stats, steps: counts and times; one record per target forward that gave tokens.
         pieces: the text per token, as `stream` yields it.
-        exact: whether the text was decoded exactly: bit-identical logits for every method, batch and neighbour.
+        exact: whether the text was decoded exactly: bit-identical logits for every method, batch
+            and neighbour.
         audit: what `--audit` found, if it was asked for.
-        logprobs: per generated token its log-probability and the likeliest tokens', where `SamplingParams.logprobs`
-            asked for them.
-        artifacts: what the method kept for the caller, by name (jacobi with `record`: "trajectory").
+        logprobs: per generated token its log-probability and the likeliest tokens', where
+            `SamplingParams.logprobs` asked for them.
+        artifacts: what the method kept for the caller, by name (jacobi with `record`:
+            "trajectory").
     """
 
     text: str
@@ -52,7 +57,9 @@ class Result:
     artifacts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document of `leapdecode generate --json`; it has "logprobs" where they were asked for."""
+        """The document of `leapdecode generate --json`; it has "logprobs" where they were asked
+        for.
+        """
         return {
             "schema": SCHEMA,
             "model": self.model,
@@ -66,6 +73,10 @@ class Result:
             "exact": self.exact,
             "stats": self.stats.as_dict(),
             "steps": [asdict(step) for step in self.steps],
-            **({} if self.logprobs is None else {"logprobs": [asdict(one) for one in self.logprobs]}),
+            **(
+                {}
+                if self.logprobs is None
+                else {"logprobs": [asdict(one) for one in self.logprobs]}
+            ),
             "audit": self.audit,
         }

@@ -16,7 +16,8 @@ class Run:
         stop = tuple(request.sampling.stop)
         self.text = TextStream(tokenizer, stop) if tokenizer is not None else None
         if self.text is not None and stop:
-            push = self.text.push  # a stop string ends the text, so it must be seen at once; all else can wait
+            # a stop string ends the text, so it must be seen at once; all else can wait
+            push = self.text.push
             request = replace(request, on_token=lambda _, token: push(token))
         self.request = request
         self.tokens: list[int] = []
@@ -24,7 +25,9 @@ class Run:
         self.complete = False
 
     def _read(self, ended: bool) -> None:
-        """Detokenize the tokens accepted since the last call; the text's end releases what was held back."""
+        """Detokenize the tokens accepted since the last call; the text's end releases what was held
+        back.
+        """
         if self.text is None:
             return
         for token in self.tokens[len(self.text.pieces) :]:
@@ -69,9 +72,12 @@ class Run:
 
 
 def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
-    """Raise the first of `errors`, carrying the `results` of all prompts: those of the others are whole."""
+    """Raise the first of `errors`, carrying the `results` of all prompts: those of the others are
+    whole.
+    """
     for error in errors:
         if error is not None:
-            with contextlib.suppress(AttributeError):  # a class of a user's own may take no attributes
+            # a class of a user's own may take no attributes
+            with contextlib.suppress(AttributeError):
                 error.results = results  # type: ignore[attr-defined]
             raise error

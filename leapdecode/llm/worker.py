@@ -15,7 +15,9 @@ News = list[Piece] | Result | Exception
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who waits for a run: `deliver` is called in the engine's thread, with pieces if it is `streaming`."""
+    """Who waits for a run: `deliver` is called in the engine's thread, with pieces if it is
+    `streaming`.
+    """
 
     run: Run
     deliver: Callable[[News], None]
@@ -23,7 +25,8 @@ class Listener:
 
 
 class Worker:
-    """Steps an engine while it has requests; the thread starts with the first one and ends with `close`.
+    """Steps an engine while it has requests; the thread starts with the first one and ends with
+    `close`.
 
     Args:
         engine: nobody else may touch it.
@@ -39,7 +42,7 @@ class Worker:
         self.starting = threading.Lock()
 
     def submit(self, listener: Listener) -> None:
-        """Decode a run; its pieces, then its result or what is wrong with it, go to the listener."""
+        """Decode a run; its pieces, then its result or its error, go to the listener."""
         with self.starting:
             self.inbox.put(listener)
             if self.thread is None:
@@ -51,7 +54,9 @@ class Worker:
         self.inbox.put(request_id)
 
     def close(self) -> None:
-        """End all requests, their listeners get what there is, and the thread; returns when it has ended."""
+        """End all requests, their listeners get what there is, and the thread; returns when it has
+        ended.
+        """
         with self.starting:
             if self.thread is not None:
                 self.inbox.put(None)
@@ -71,7 +76,7 @@ class Worker:
         self._end(None)
 
     def _take_orders(self) -> bool:
-        """Add and abort what was asked for, waiting where there is nothing to do; False at the end."""
+        """Add and abort what was asked for, wait where nothing is to do; False at the end."""
         while True:
             try:
                 order = self.inbox.get(block=not self.engine.busy)

@@ -1,8 +1,9 @@
-"""Losslessness of one result, counted: identical, explained by a floating-point near-tie, or unexplained.
+"""Losslessness of one result, counted: identical, explained by a floating-point near-tie, or
+unexplained.
 
-Under exact decoding only an identical text passes. Elsewhere tau, the margin that rounding can explain, is measured on
-the model's own plain forwards of the same text at different numbers of rows (`model.yardstick`): no tree, mask or
-cache of ours is in it, and it is capped.
+Under exact decoding only an identical text passes. Elsewhere tau, the margin that rounding can
+explain, is measured on the model's own plain forwards of the same text at different numbers of rows
+(`model.yardstick`): no tree, mask or cache of ours is in it, and it is capped.
 
 Shapes: N generated tokens, V vocabulary.
 """
@@ -32,7 +33,8 @@ class Audit:
         tokens: tokens of the audited text.
         identical, tie_explained, unexplained: one of them is 1.
         first_difference: index of the first generated token that differs, -1 if none does.
-        worst_margin: largest margin, over all positions, by which a plain forward prefers another token.
+        worst_margin: largest margin, over all positions, by which a plain forward prefers another
+            token.
         tau: the margin that floating point can explain; 0 under exact decoding.
         exact: whether the text was decoded exactly, so that only an identical one passes.
     """
@@ -51,7 +53,9 @@ class Audit:
 
 
 def first_difference(first: list[int], second: list[int]) -> int:
-    """Index of the first place where the lists differ (one may end earlier), -1 when they are equal."""
+    """Index of the first place where the lists differ (one may end earlier), -1 when they are
+    equal.
+    """
     for place, (a, b) in enumerate(zip(first, second, strict=False)):
         if a != b:
             return place
@@ -59,7 +63,9 @@ def first_difference(first: list[int], second: list[int]) -> int:
 
 
 def audit(llm: LLM, result: Result, sampling: SamplingParams, stream: int = 0) -> Audit:
-    """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same engine."""
+    """Compare `result` (sample number `stream` of its prompt) with plain decoding by the same
+    engine.
+    """
     samples = replace(sampling, n=stream + 1)
     llm.reset_prefix_cache()  # the reference shares no cache with the text
     plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=samples)
@@ -82,8 +88,9 @@ def explain(
 ) -> Audit:
     """Compare the text `said` behind `prompt` with plain decoding's `reference`.
 
-    A text that differs and was not decoded exactly is fed through plain forwards: every token must be the choice there
-    or within tau of it, and the text must end where a text may end: it `stopped`, or it has all its tokens.
+    A text that differs and was not decoded exactly is fed through plain forwards: every token must
+    be the choice there or within tau of it, and the text must end where a text may end: it
+    `stopped`, or it has all its tokens.
     """
     place = first_difference(said, reference)
     if place < 0:
@@ -101,16 +108,20 @@ def explain(
 
 
 def yardstick(model: Any, ids: list[int], said: list[int]) -> tuple[Tensor, float]:
-    """[N, V] logits before each token of `said`, the end of `ids` shifted by one, and how far rounding moves them.
+    """[N, V] logits before each token of `said`, the end of `ids` shifted by one, and how far
+    rounding moves them.
 
-    The latter is the largest difference between plain forwards of 1 to many rows, among the likeliest tokens of each
-    row and those said, and at most `yardstick.cap`.
+    The latter is the largest difference between plain forwards of 1 to many rows, among the
+    likeliest tokens of each row and those said, and at most `yardstick.cap`.
     """
     plain_NV = in_one_block(model, ids, len(said)).float()
     likely = plain_NV.topk(min(LIKELY, plain_NV.shape[-1]), -1).indices
     looked_at = torch.cat([likely, torch.tensor(said, device=likely.device)[:, None]], -1)
     noise = 0.0
-    for other_NV in (in_one_block(model, ids, len(said), copies=2), in_pieces(model, ids, len(said))):
+    for other_NV in (
+        in_one_block(model, ids, len(said), copies=2),
+        in_pieces(model, ids, len(said)),
+    ):
         difference = plain_NV.gather(-1, looked_at) - other_NV.float().gather(-1, looked_at)
         noise = max(noise, float(difference.abs().max()))
     return plain_NV, min(noise, cap(model.dtype) * float(plain_NV.std(-1).mean()))
@@ -118,12 +129,17 @@ def yardstick(model: Any, ids: list[int], said: list[int]) -> tuple[Tensor, floa
 
 @torch.inference_mode()
 def margins(
-    plain_NV: Tensor, prompt: list[int], said: list[int], sampling: SamplingParams, stream: int, tau: float
+    plain_NV: Tensor,
+    prompt: list[int],
+    said: list[int],
+    sampling: SamplingParams,
+    stream: int,
+    tau: float,
 ) -> Tensor:
     """[N] by how much a plain forward prefers another token to each of those said.
 
-    A token within tau of the edge of a top-k, top-p or min-p cut may be in or out: one that was said counts as in, a
-    rival of it as out.
+    A token within tau of the edge of a top-k, top-p or min-p cut may be in or out: one that was
+    said counts as in, a rival of it as out.
     """
     tree = TokenTree(prompt[-1])
     nodes = [0, *tree.add_chain(0, said[:-1], "audit")]

@@ -1,4 +1,4 @@
-"""What the bench lets decode: a method of ours with options, or a peer on the same loaded weights."""
+"""What the bench lets decode: a method of ours with options, or a peer on the same weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,8 @@ from leapdecode.llm import LLM, Result
 
 @dataclass
 class Outcome:
-    """One text that a contender decoded: its ids, its counts by name (those it has), and our `Result` where it is ours.
+    """One text that a contender decoded: its ids, its counts by name (those it has), and our
+    `Result` where it is ours.
 
     `counts` uses the names of `core.Stats`; a peer gives those that can be had.
     """
@@ -22,7 +23,9 @@ class Outcome:
 
 
 class Contender(Protocol):
-    """Something that decodes prompts; `label` is its name in reports, `learns` whether one text helps the next."""
+    """Something that decodes prompts; `label` is its name in reports, `learns` whether one text
+    helps the next.
+    """
 
     @property
     def label(self) -> str: ...
@@ -30,11 +33,15 @@ class Contender(Protocol):
     def learns(self) -> bool: ...
     @property
     def options(self) -> dict[str, Any]: ...
-    def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]: ...
+    def decode(
+        self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
+    ) -> list[Outcome]: ...
 
 
 def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
-    """A contender on `llm`, or on a twin that shares its models where `options` name another exactness."""
+    """A contender on `llm`, or on a twin that shares its models where `options` name another
+    exactness.
+    """
     exact = options.get("exact", llm.exact)
     if exact != llm.exact:
         compiled = bool(getattr(llm.runner, "compiled", None))
@@ -54,7 +61,9 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
 
 @dataclass
 class Ours:
-    """A method of this library; `exact` among its options decodes on a twin of the `LLM`, see `twin`."""
+    """A method of this library; `exact` among its options decodes on a twin of the `LLM`, see
+    `twin`.
+    """
 
     llm: LLM
     method: str
@@ -69,8 +78,14 @@ class Ours:
         """Whether it keeps a token budget or a pool from text to text."""
         return "budget" in self.options or bool(self.options.get("history"))
 
-    def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
+    def decode(
+        self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
+    ) -> list[Outcome]:
         """Decode a unit of prompts, `batch_size` at a time."""
         asked, options = list[Any](prompts), {k: v for k, v in self.options.items() if k != "exact"}
-        results = self.llm.generate(asked, method=self.method, sampling=sampling, batch_size=batch_size, **options)
-        return [Outcome(result.token_ids, result.text, vars(result.stats), result) for result in results]
+        results = self.llm.generate(
+            asked, method=self.method, sampling=sampling, batch_size=batch_size, **options
+        )
+        return [
+            Outcome(result.token_ids, result.text, vars(result.stats), result) for result in results
+        ]

@@ -9,10 +9,12 @@ LEVEL = 0.95
 
 
 def median_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float, float]:
-    """(median, low, high): the interval between two order statistics that covers the median with at least `level`.
+    """(median, low, high): the interval between two order statistics that covers the median with at
+    least `level`.
 
-    How many of n independent values lie below the true median is binomial (n, 1/2), whatever their distribution. Up to
-    five values cannot reach 95%; then the interval is their range. Raises ValueError for no values.
+    How many of n independent values lie below the true median is binomial (n, 1/2), whatever their
+    distribution. Up to five values cannot reach 95%; then the interval is their range. Raises
+    ValueError for no values.
     """
     ordered = sorted(values)
     count, left_out, missed = len(ordered), 0, 0.0

@@ -1,4 +1,6 @@
-"""Contenders' names (METHOD:KEY=VALUE:...) in short, for tables and plots: without what a method's variants share."""
+"""Contenders' names (METHOD:KEY=VALUE:...) in short, for tables and plots: without what a method's
+variants share.
+"""
 
 
 def shared_options(methods: list[str]) -> dict[str, list[str]]:
@@ -18,4 +20,7 @@ def shared_options(methods: list[str]) -> dict[str, list[str]]:
 def short_names(methods: list[str]) -> list[str]:
     """The names without shared options: what is left tells the variants apart."""
     shared, parts = shared_options(methods), [name.split(":") for name in methods]
-    return [":".join([kind, *[one for one in options if one not in shared.get(kind, [])]]) for kind, *options in parts]
+    return [
+        ":".join([kind, *[one for one in options if one not in shared.get(kind, [])]])
+        for kind, *options in parts
+    ]

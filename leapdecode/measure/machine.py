@@ -29,16 +29,26 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def revision() -> str | None:
-    """The commit of the source tree this package runs from, with "+" and a digest of what is not committed; or None."""
+    """The commit of the source tree this package runs from, with "+" and a digest of what is not
+    committed; or None.
+    """
     folder = Path(leapdecode.__file__).parent
     try:
         git = ["git", "-C", str(folder)]
-        known = subprocess.run([*git, "ls-files", "--error-unmatch", "__init__.py"], capture_output=True, timeout=10)
+        known = subprocess.run(
+            [*git, "ls-files", "--error-unmatch", "__init__.py"], capture_output=True, timeout=10
+        )
         if known.returncode:
             return None
-        commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10)
-        status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, timeout=10).stdout
-        changes = subprocess.run([*git, "diff", "HEAD", "."], capture_output=True, timeout=10).stdout
+        commit = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+        status = subprocess.run(
+            [*git, "status", "--porcelain", "."], capture_output=True, timeout=10
+        ).stdout
+        changes = subprocess.run(
+            [*git, "diff", "HEAD", "."], capture_output=True, timeout=10
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
     changed = f"+{hashlib.sha256(status + changes).hexdigest()[:6]}" if status or changes else ""
@@ -52,7 +62,9 @@ def note_of(model: str | None) -> str | None:
 
 
 def weights_digest(model: Any) -> str:
-    """Of the first values of every weight, so that a run is not resumed with other weights of one name."""
+    """Of the first values of every weight, so that a run is not resumed with other weights of one
+    name.
+    """
     found = hashlib.sha256()
     for parameter in model.parameters():
         found.update(parameter.detach().flatten()[:64].float().cpu().numpy().tobytes())

@@ -12,8 +12,8 @@ CLEAR, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 class PeakMemory:
     """Context manager; `bytes` is the peak since it was entered.
 
-    On a GPU: bytes allocated by torch. On Linux: the process's resident memory, weights and all. Elsewhere the system
-    keeps one peak for the process's whole life, and that is what is given.
+    On a GPU: bytes allocated by torch. On Linux: the process's resident memory, weights and all.
+    Elsewhere the system keeps one peak for the process's whole life, and that is what is given.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -23,7 +23,8 @@ class PeakMemory:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         elif CLEAR.exists():
-            with contextlib.suppress(OSError):  # some containers keep it; then the peak is the process's own
+            # some containers keep it; then the peak is the process's own
+            with contextlib.suppress(OSError):
                 CLEAR.write_text("5")  # resets the peak to the present
         return self
 
@@ -31,7 +32,9 @@ class PeakMemory:
         if self.device.type == "cuda":
             self.bytes = torch.cuda.max_memory_allocated(self.device)
         elif STATUS.exists():
-            peak = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+            peak = next(
+                line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM")
+            )
             self.bytes = int(peak.split()[1]) * 1024
         else:
             import resource  # not on every system

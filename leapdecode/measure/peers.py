@@ -1,4 +1,6 @@
-"""Other engines in the same run. transformers' own `generate` on the same loaded weights; one class per engine."""
+"""Other engines in the same run. transformers' own `generate` on the same loaded weights; one class
+per engine.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -16,12 +18,15 @@ from leapdecode.llm import LLM
 from leapdecode.measure.contenders import Contender, Outcome
 
 GUESSES = 10  # prompt_lookup_num_tokens, as in transformers' documentation
-OURS_ALONE = ("presence_penalty", "frequency_penalty", "logit_bias", "stop")  # not in a peer's texts
+# not in a peer's texts
+OURS_ALONE = ("presence_penalty", "frequency_penalty", "logit_bias", "stop")
 
 
 @dataclass
 class HuggingFace:
-    """`model.generate` in one of its modes: "plain", "prompt_lookup" or "assisted" (with the draft)."""
+    """`model.generate` in one of its modes: "plain", "prompt_lookup" or "assisted" (with the
+    draft).
+    """
 
     llm: LLM
     mode: str
@@ -32,8 +37,12 @@ class HuggingFace:
     def label(self) -> str:
         return f"hf-{self.mode}"
 
-    def decode(self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int) -> list[Outcome]:
-        """Each prompt alone: assisted generation takes one text at a time, and padding would change others' rows."""
+    def decode(
+        self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
+    ) -> list[Outcome]:
+        """Each prompt alone: assisted generation takes one text at a time, and padding would change
+        others' rows.
+        """
         check_sampling(sampling, self.label)
         return [self._one(prompt, sampling) for prompt in prompts]
 
@@ -49,7 +58,9 @@ class HuggingFace:
         ):
             began = time.perf_counter()
             config, extra = self._config(sampling), self._extra(sampling, running)
-            whole = self.llm.model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config, **extra)
+            whole = self.llm.model.generate(
+                ids, attention_mask=torch.ones_like(ids), generation_config=config, **extra
+            )
             seconds = time.perf_counter() - began
         said = whole[0, len(prompt) :].tolist()
         counts = {
@@ -60,7 +71,9 @@ class HuggingFace:
             "draft_rows": draft[1],
             "decode_seconds": seconds,
         }
-        text = self.llm.tokenizer.decode(said, skip_special_tokens=True) if self.llm.tokenizer else ""
+        text = (
+            self.llm.tokenizer.decode(said, skip_special_tokens=True) if self.llm.tokenizer else ""
+        )
         return Outcome(said, text, counts)
 
     def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:
@@ -101,15 +114,21 @@ def check_sampling(sampling: SamplingParams, label: str) -> None:
         raise OptionError(f"{label} gives one text per prompt, so n={sampling.n} must be 1")
 
 
-def unless_drafting(processor: Any, running: list[str], ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """A processor that is the target's alone; transformers gives a draft's logits to all processors too."""
+def unless_drafting(
+    processor: Any, running: list[str], ids: torch.Tensor, logits: torch.Tensor
+) -> torch.Tensor:
+    """A processor that is the target's alone; transformers gives a draft's logits to all processors
+    too.
+    """
     changed: torch.Tensor = logits if running[0] == "draft" else processor(ids, logits)
     return changed
 
 
 @contextmanager
 def counted(model: Any, running: list[str], role: str) -> Iterator[list[int]]:
-    """[forwards, rows] of a model while the block runs, zeros without a model; `running[0]` tells who ran last."""
+    """[forwards, rows] of a model while the block runs, zeros without a model; `running[0]` tells
+    who ran last.
+    """
     counts = [0, 0]
 
     def count(module: Any, args: Any, kwargs: Any) -> None:
@@ -128,7 +147,9 @@ def counted(model: Any, running: list[str], role: str) -> Iterator[list[int]]:
 
 @contextmanager
 def own_ends(model: Any) -> Iterator[None]:
-    """While the block runs the model's generation config names no end tokens: what a call leaves open, it fills in."""
+    """While the block runs the model's generation config names no end tokens: what a call leaves
+    open, it fills in.
+    """
     config = model.generation_config
     ends, config.eos_token_id = config.eos_token_id, None
     try:
@@ -138,7 +159,7 @@ def own_ends(model: Any) -> Iterator[None]:
 
 
 def check_peers(name: str, batch_size: int = 1) -> None:
-    """Raise `OptionError` for a name that is not known, and for batches, which peers do not decode."""
+    """Raise `OptionError` for an unknown name, and for batches, which peers do not decode."""
     if name != "hf":
         raise OptionError(f"--peers {name!r} is not known; choose hf")
     if batch_size > 1:
@@ -146,7 +167,7 @@ def check_peers(name: str, batch_size: int = 1) -> None:
 
 
 def peers(name: str, llm: LLM) -> list[Contender]:
-    """The contenders that `--peers NAME` adds; raises `OptionError` for a name that is not known."""
+    """The contenders that `--peers NAME` adds; raises `OptionError` for an unknown name."""
     check_peers(name)
     modes = ["plain", "prompt_lookup"] + (["assisted"] if llm.draft is not None else [])
     return [HuggingFace(llm, mode) for mode in modes]

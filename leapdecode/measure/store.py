@@ -39,7 +39,9 @@ class Store:
             return cls._resumed(root, fixed, run)
         store = cls(fixed or root / datetime.now().strftime("%Y%m%d-%H%M%S"))
         if store.files():
-            way_out = "to go on with it repeat its command with --resume, else choose another --output"
+            way_out = (
+                "to go on with it repeat its command with --resume, else choose another --output"
+            )
             raise OptionError(f"{store.folder} holds results already; {way_out}")
         store.folder.mkdir(parents=True, exist_ok=True)
         store.describe(run)
@@ -54,7 +56,11 @@ class Store:
         where, what = (fixed, "no run") if fixed else (f"no folder in {root}/", "this run")
         if fixed and known(fixed / RUN):
             what = f"another run (other {', '.join(differences(known(fixed / RUN), run))})"
-        way_out = "repeat the command that began it, or choose another --output" if fixed else "leave --resume out"
+        way_out = (
+            "repeat the command that began it, or choose another --output"
+            if fixed
+            else "leave --resume out"
+        )
         raise OptionError(f"nothing to resume: {where} holds {what}; {way_out}")
 
     def describe(self, run: dict[str, Any]) -> None:

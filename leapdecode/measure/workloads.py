@@ -18,21 +18,27 @@ from leapdecode.tasks.base import Example, Split, Task
 from leapdecode.tasks.registry import find, names
 
 CONTROL = "unguessable"
-FIELDS = ("prompt", "question", "turns", "instruction", "text")  # of a line of JSON, the first that it has
+# of a line of JSON, the first that it has
+FIELDS = ("prompt", "question", "turns", "instruction", "text")
 ALL = "all"
 MIX, SHUFFLED = "mix=", "shuffle"
 LENGTH = re.compile(r":max_tokens=(.*)$")
 
 
-def build(wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int = 0) -> list[Workload]:
-    """Workloads of up to `limit` prompts each, from a list of names by comma; `llm` must be able to decode them.
+def build(
+    wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int = 0
+) -> list[Workload]:
+    """Workloads of up to `limit` prompts each, from a list of names by comma; `llm` must be able to
+    decode them.
 
-    `warmup` more prompts of each are decoded before: a task's training prompts, the next ones of a file.
+    `warmup` more prompts of each are decoded before: a task's training prompts, the next ones of a
+    file.
 
-    A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable", "lines=FILE" (a prompt a
-    line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`), or "mix=N:TASK+TASK": several tasks, N prompts
-    of each in turn, "mix=shuffle:..." in any order. ":max_tokens=N" behind a name limits its texts. Raises
-    `UnknownName`, `OptionError`, and `PromptError` for a prompt that is no text or too long.
+    A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable",
+    "lines=FILE" (a prompt a line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`),
+    or "mix=N:TASK+TASK": several tasks, N prompts of each in turn, "mix=shuffle:..." in any order.
+    ":max_tokens=N" behind a name limits its texts. Raises `UnknownName`, `OptionError`, and
+    `PromptError` for a prompt that is no text or too long.
     """
     made = [_build(part, llm, limit, seed, sampling, warmup) for part in _parts(wanted)]
     twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
@@ -59,11 +65,15 @@ def _parts(wanted: str) -> list[str]:
         place = parts.index(ALL)
         parts[place : place + 1] = [*names(), "code/source"]
     if not parts:
-        raise OptionError(f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, jsonl=FILE")
+        raise OptionError(
+            f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, jsonl=FILE"
+        )
     return list(dict.fromkeys(parts))
 
 
-def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int) -> Workload:
+def _build(
+    name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int
+) -> Workload:
     if length := LENGTH.search(name):
         if not length[1].isdecimal() or not int(length[1]):
             raise OptionError(f"--tasks {name}: max_tokens must be a whole number of at least 1")
@@ -74,7 +84,10 @@ def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams,
         format, _, path = name.partition("=")
         prompts = _encode(read_prompts(format, Path(path))[: limit + warmup], llm, path)
         if warmup and len(prompts) <= limit:
-            raise OptionError(f"{path} has {len(prompts)} prompts: none beyond --limit {limit} for --warmup {warmup}")
+            raise OptionError(
+                f"{path} has {len(prompts)} prompts: none beyond --limit {limit} for --warmup "
+                f"{warmup}"
+            )
         return Workload(Path(path).stem, prompts[:limit], warmup=prompts[limit:])
     examples = _examples("math" if name == CONTROL else name, "held_out", limit, seed)
     others = _examples("math" if name == CONTROL else name, "train", warmup, seed)
@@ -85,13 +98,17 @@ def _build(name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams,
 
     made = Workload(name, _prompts(name, examples, llm), score, warmup=_prompts(name, others, llm))
     if name == CONTROL:
-        forced = replace(sampling, logits_processors=[*sampling.logits_processors, Unguessable()], ignore_eos=True)
+        forced = replace(
+            sampling,
+            logits_processors=[*sampling.logits_processors, Unguessable()],
+            ignore_eos=True,
+        )
         return replace(made, score=no_score, sampling=forced)
     return made
 
 
 def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task, Example]]:
-    """Of one task, or of a mix: some of one task in a row (Ouroboros, Figure 7), or in any order."""
+    """Of one task, or of a mix: some of one task in a row (Ouroboros, Figure 7), or shuffled."""
     if not name.startswith(MIX):
         task_name, _, kind = name.partition("/")
         task = find(task_name)
@@ -107,7 +124,9 @@ def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task
         return found
     run = int(order)
     longest = max(map(len, groups))
-    return [one for at in range(0, longest, run) for group in groups for one in group[at : at + run]]
+    return [
+        one for at in range(0, longest, run) for group in groups for one in group[at : at + run]
+    ]
 
 
 def _prompts(name: str, examples: list[tuple[Task, Example]], llm: LLM) -> list[list[int]]:
@@ -126,14 +145,20 @@ def _encode(texts: list[str], llm: LLM, name: str) -> list[list[int]]:
 
 
 def read_prompts(format: str, path: Path) -> list[str]:
-    """The prompts in a file; raises `OptionError` for a format that is not known and `PromptError` for its content."""
+    """The prompts in a file; raises `OptionError` for a format that is not known and `PromptError`
+    for its content.
+    """
     if format not in ("lines", "jsonl"):
         raise OptionError(f"--tasks {format}={path}: choose lines=FILE or jsonl=FILE")
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"cannot read prompts from {path}: {error}") from error
-    found = lines if format == "lines" else [_field(line, number, path) for number, line in enumerate(lines, 1)]
+    found = (
+        lines
+        if format == "lines"
+        else [_field(line, number, path) for number, line in enumerate(lines, 1)]
+    )
     if not found:
         raise PromptError(f"{path} holds no prompt")
     return found
@@ -148,5 +173,7 @@ def _field(line: str, number: int, path: Path) -> str:
     except (json.JSONDecodeError, StopIteration, TypeError, IndexError):
         text = None
     if not isinstance(text, str) or not text:
-        raise PromptError(f"{path}, line {number}: no JSON object with a text in {', '.join(FIELDS)}")
+        raise PromptError(
+            f"{path}, line {number}: no JSON object with a text in {', '.join(FIELDS)}"
+        )
     return text

@@ -1,4 +1,6 @@
-"""What a decoding method is: for one sequence it proposes token trees and observes what became of them."""
+"""What a decoding method is: for one sequence it proposes token trees and observes what became of
+them.
+"""
 
 import dataclasses
 import random
@@ -16,18 +18,27 @@ Asking = Generator[Asked, ForwardResult | None, TokenTree]
 
 
 def option(
-    default: Any, help: str, low: float | None = None, choices: tuple[str, ...] = (), search: tuple[Any, ...] = ()
+    default: Any,
+    help: str,
+    low: float | None = None,
+    choices: tuple[str, ...] = (),
+    search: tuple[Any, ...] = (),
 ) -> Any:
-    """A method's option: its default, whose type it keeps, its help, what values it takes, and those worth tuning."""
-    return dataclasses.field(default=default, metadata={"help": help, "low": low, "choices": choices, "search": search})
+    """A method's option: its default, whose type it keeps, its help, what values it takes, and
+    those worth tuning.
+    """
+    return dataclasses.field(
+        default=default, metadata={"help": help, "low": low, "choices": choices, "search": search}
+    )
 
 
 @dataclass
 class Method:
-    """Base of all methods. Fields made by `option` are its options; `begin` sets the state of one sequence.
+    """Base of all methods. Fields made by `option` are its options; `begin` sets the state of one
+    sequence.
 
-    A subclass says how it guesses: `guess` returns a tree, or `propose` is written as a generator that may yield
-    `Forward("draft", ...)` requests first.
+    A subclass says how it guesses: `guess` returns a tree, or `propose` is written as a generator
+    that may yield `Forward("draft", ...)` requests first.
     """
 
     name: ClassVar[str]
@@ -35,7 +46,9 @@ class Method:
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
     takes_pool: ClassVar[bool] = False
-    budget: TokenBudget | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    budget: TokenBudget | None = dataclasses.field(
+        default=None, init=False, repr=False, compare=False
+    )
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -52,13 +65,22 @@ class Method:
         if choices and value not in choices:
             raise OptionError(f"{where} must be one of {', '.join(choices)}")
         if isinstance(field.default, bool) != isinstance(value, bool):
-            raise OptionError(f"{where} must be {'true or false' if isinstance(field.default, bool) else 'a number'}")
+            raise OptionError(
+                f"{where} must be "
+                f"{'true or false' if isinstance(field.default, bool) else 'a number'}"
+            )
         fraction = isinstance(field.default, float)
-        if low is not None and (not isinstance(value, int | float if fraction else int) or not value >= low):
-            raise OptionError(f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}")
+        if low is not None and (
+            not isinstance(value, int | float if fraction else int) or not value >= low
+        ):
+            raise OptionError(
+                f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}"
+            )
 
     def kept(self) -> set[int]:
-        """Nodes of the last tree that a token budget must not cut; closed under parents, without the root."""
+        """Nodes of the last tree that a token budget must not cut; closed under parents, without
+        the root.
+        """
         return set()
 
     def begin(self, sequence: Sequence) -> None:
@@ -74,7 +96,9 @@ class Method:
         raise NotImplementedError
 
     def artifacts(self) -> dict[str, Any]:
-        """What a method kept of its text for the caller, by name; nothing unless an option asks for it."""
+        """What a method kept of its text for the caller, by name; nothing unless an option asks for
+        it.
+        """
         return {}
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:

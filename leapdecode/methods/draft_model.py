@@ -1,4 +1,5 @@
-"""Speculative decoding: a small draft model writes a few tokens ahead, the target verifies them in one forward.
+"""Speculative decoding: a small draft model writes a few tokens ahead, the target verifies them in
+one forward.
 
 Leviathan et al. 2023; Chen et al. 2023.
 """

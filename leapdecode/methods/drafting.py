@@ -15,17 +15,21 @@ def grow(
     budget: TokenBudget | None = None,
     replacement: bool = False,
 ) -> Generator[Asked, ForwardResult | None, None]:
-    """Grow `tree` from its root: per width one draft forward, that many children for every node of the last level.
+    """Grow `tree` from its root: per width one draft forward, that many children for every node of
+    the last level.
 
-    A node that the draft gives a probability below `confidence` gets no children, and with a budget growth ends where
-    another level no longer pays. Both go by what is known before the next tokens are drawn, so the law of the rejection
-    verifier holds.
+    A node that the draft gives a probability below `confidence` gets no children, and with a budget
+    growth ends where another level no longer pays. Both go by what is known before the next tokens
+    are drawn, so the law of the rejection verifier holds.
     """
     level, done, drawn = [0], 0, sequence.drawn
     for width in widths:
-        if tree.depths[level[0]] + 1 >= sequence.remaining:  # the target's own token will be the last
+        # the target's own token will be the last
+        if tree.depths[level[0]] + 1 >= sequence.remaining:
             return
-        if budget is not None and not budget.worth_drafting(tree, level, len(sequence.tokens), width, drawn=drawn):
+        if budget is not None and not budget.worth_drafting(
+            tree, level, len(sequence.tokens), width, drawn=drawn
+        ):
             return
         found = yield Forward("draft", sequence, tree, width, replacement)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
@@ -38,7 +42,11 @@ def grow(
             wanted = [propose(tree, node, tokens, found.drawn_from[row], replacement)
                       for node, tokens, row in zip(level, wanted, rows, strict=True)]  # fmt: skip
         needed = confidence > 0 or budget is not None
-        chances = probabilities(found.logits_NV, rows, wanted) if needed else [[1.0] * len(row) for row in wanted]
+        chances = (
+            probabilities(found.logits_NV, rows, wanted)
+            if needed
+            else [[1.0] * len(row) for row in wanted]
+        )
         level = [
             node
             for parent, tokens, likely in zip(level, wanted, chances, strict=True)
@@ -50,15 +58,19 @@ def grow(
             return
 
 
-def propose(tree: TokenTree, parent: int, tokens: list[int], drawn_from: Any, replacement: bool = False) -> list[int]:
-    """Note how `tokens` were drawn; returns them without those of no probability (fewer had any)."""
+def propose(
+    tree: TokenTree, parent: int, tokens: list[int], drawn_from: Any, replacement: bool = False
+) -> list[int]:
+    """Note how `tokens` were drawn; returns them without those of probability 0."""
     drawn_from = drawn_from.cpu()
     likely = [token for token in tokens if drawn_from[token] > 0]
     tree.proposals[parent] = (likely, drawn_from, replacement)
     return likely
 
 
-def _children(tree: TokenTree, parent: int, tokens: list[int], likely: list[float], confidence: float) -> Iterable[int]:
+def _children(
+    tree: TokenTree, parent: int, tokens: list[int], likely: list[float], confidence: float
+) -> Iterable[int]:
     """Add `tokens` below `parent`; yields those that are likely enough to grow on."""
     for token, chance in zip(tokens, likely, strict=True):
         node = tree.add(parent, token, "draft", draft_probability=chance)
@@ -73,5 +85,7 @@ def probabilities(logits: Any, rows: list[int], tokens: list[list[int]]) -> list
     if not places:
         return [[] for _ in tokens]
     index = chosen.new_tensor(places).long()
-    flat = iter((chosen[index[:, 0], index[:, 1]] - chosen.logsumexp(-1)[index[:, 0]]).exp().tolist())
+    flat = iter(
+        (chosen[index[:, 0], index[:, 1]] - chosen.logsumexp(-1)[index[:, 0]]).exp().tolist()
+    )
     return [[next(flat) for _ in row] for row in tokens]

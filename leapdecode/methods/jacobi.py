@@ -1,6 +1,7 @@
 """Jacobi decoding: a chain of guesses, replaced by the target's own choices until they agree.
 
-Santilli et al. 2023 (Algorithm 2, sliding form as in FastCoT eq. 2-5); CLLM Algorithm 3 is the block form.
+Santilli et al. 2023 (Algorithm 2, sliding form as in FastCoT eq. 2-5); CLLM Algorithm 3 is the
+block form.
 """
 
 from dataclasses import dataclass, field
@@ -16,12 +17,20 @@ PAD = 0
 @dataclass
 class Jacobi(Method):
     name = "jacobi"
-    paper = "Santilli et al. 2023, arXiv 2305.10427; FastCoT, arXiv 2311.08263; CLLM, arXiv 2403.00835"
+    paper = (
+        "Santilli et al. 2023, arXiv 2305.10427; FastCoT, arXiv 2311.08263; CLLM, arXiv 2403.00835"
+    )
 
-    window: int = option(7, "guesses below the root (FastCoT's c; CLLM's n - 1)", low=1, search=(3, 15, 31))
-    block: int = option(0, "decode blocks of this many tokens, each to its fixed point (CLLM's n); 0 slides", low=0)
+    window: int = option(
+        7, "guesses below the root (FastCoT's c; CLLM's n - 1)", low=1, search=(3, 15, 31)
+    )
+    block: int = option(
+        0, "decode blocks of this many tokens, each to its fixed point (CLLM's n); 0 slides", low=0
+    )
     initial: str = option("random", "first guesses", choices=("random", "prompt", "pad"))
-    refill: str = option("random", "guesses that top the window up", choices=("random", "prompt", "pad"))
+    refill: str = option(
+        "random", "guesses that top the window up", choices=("random", "prompt", "pad")
+    )
     seed: int = option(0, "seed of the random guesses; changes the speed, never the text")
     record: bool = option(False, "keep the trajectory: the guesses before every step")
 
@@ -37,11 +46,15 @@ class Jacobi(Method):
         self.guesses = self.top_up([], self.size(), self.initial)
 
     def size(self) -> int:
-        """How many guesses the next step holds: the window, or what is left of the block beside the bonus token."""
+        """How many guesses the next step holds: the window, or what is left of the block beside the
+        bonus token.
+        """
         return max(self.left - 1, 0) if self.block else self.window
 
     def top_up(self, guesses: list[int], size: int, kind: str) -> list[int]:
-        """`guesses` cut or lengthened to `size` with random prompt tokens, the prompt's in order, or padding."""
+        """`guesses` cut or lengthened to `size` with random prompt tokens, the prompt's in order,
+        or padding.
+        """
         new = []
         for _ in range(size - len(guesses)):
             if kind == "random":

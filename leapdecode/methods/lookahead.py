@@ -1,7 +1,8 @@
-"""Lookahead decoding: Jacobi trajectories give n-grams, n-grams that start with the pending token are verified.
+"""Lookahead decoding: Jacobi trajectories give n-grams, n-grams that start with the pending token
+are verified.
 
-Fu et al. 2023/2024. Lookahead branch and verification branch are one token tree; its ancestor mask is the paper's
-Figure 5.
+Fu et al. 2023/2024. Lookahead branch and verification branch are one token tree; its ancestor mask
+is the paper's Figure 5.
 """
 
 from dataclasses import dataclass
@@ -20,20 +21,31 @@ SHARE = 0.5  # of a token budget that the window may take; the rest verifies
 class Lookahead(Method):
     name = "lookahead"
     paper = (
-        "Fu et al. 2024, Break the Sequential Dependency of LLM Inference Using Lookahead Decoding, arXiv 2402.02057"
+        "Fu et al. 2024, Break the Sequential Dependency of LLM Inference Using Lookahead "
+        "Decoding, arXiv 2402.02057"
     )
 
-    window: int = option(7, "columns of the lookahead window (the paper's W)", low=1, search=(2, 4, 10, 15))
-    ngram: int = option(5, "tokens of an n-gram (the paper's N); 2 is Jacobi decoding", low=2, search=(3, 4, 7))
+    window: int = option(
+        7, "columns of the lookahead window (the paper's W)", low=1, search=(2, 4, 10, 15)
+    )
+    ngram: int = option(
+        5, "tokens of an n-gram (the paper's N); 2 is Jacobi decoding", low=2, search=(3, 4, 7)
+    )
     guesses: int = option(7, "n-grams verified per step (the paper's G)", low=0, search=(2, 4, 15))
-    pool_from_prompt: bool = option(True, "n-grams of the prompt and of the accepted text enter the pool too")
-    shift: bool = option(True, "move the window with the text; false keeps it in place, as the published code does")
+    pool_from_prompt: bool = option(
+        True, "n-grams of the prompt and of the accepted text enter the pool too"
+    )
+    shift: bool = option(
+        True, "move the window with the text; false keeps it in place, as the published code does"
+    )
     seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
 
     def begin(self, sequence: Sequence) -> None:
         source = private_random(self.seed, sequence)
         window = LookaheadWindow(self.window, self.ngram, list(sequence.tokens), source, self.shift)
-        self.branches = Branches(NgramPool(self.guesses, None), window, self.ngram, self.guesses, self.pool_from_prompt)
+        self.branches = Branches(
+            NgramPool(self.guesses, None), window, self.ngram, self.guesses, self.pool_from_prompt
+        )
         self.branches.begin(sequence.tokens)
 
     def guess(self, sequence: Sequence) -> TokenTree:
@@ -50,5 +62,7 @@ class Lookahead(Method):
         accepted = len(verdict.tokens)
         if self.budget is not None:
             gained = self.branches.gained(tree, verdict.path)
-            self.budget.judge_window(gained, accepted, len(tree) - len(tree.skipped), len(sequence.tokens))
+            self.budget.judge_window(
+                gained, accepted, len(tree) - len(tree.skipped), len(sequence.tokens)
+            )
         self.branches.advance(verdict.choices, sequence.tokens, accepted)

@@ -17,7 +17,10 @@ from leapdecode.methods.drafting import grow
 @dataclass
 class MultiCandidate(Method):
     name = "multi_candidate"
-    paper = "Yang et al. 2024, Multi-Candidate Speculative Decoding, arXiv 2401.06706; SEED, arXiv 2406.18200"
+    paper = (
+        "Yang et al. 2024, Multi-Candidate Speculative Decoding, arXiv 2401.06706; "
+        "SEED, arXiv 2406.18200"
+    )
     needs_draft = True
 
     k_config: str = option(
@@ -25,9 +28,14 @@ class MultiCandidate(Method):
         search=("2x1x1", "2x1x1x1x1", "2x2x1x1", "3x2x1x1", "4x2x1x1x1"),
     )  # fmt: skip
     confidence: float = option(
-        0.0, "draft no further behind a token less likely than this; 0 grows the whole tree", low=0, search=(0.1, 0.3)
+        0.0,
+        "draft no further behind a token less likely than this; 0 grows the whole tree",
+        low=0,
+        search=(0.1, 0.3),
     )
-    replacement: bool = option(False, "under the rejection verifier, siblings are drawn with replacement")
+    replacement: bool = option(
+        False, "under the rejection verifier, siblings are drawn with replacement"
+    )
 
     widths: list[int] = field(default_factory=list, init=False)
 
@@ -51,5 +59,8 @@ def read_widths(text: str) -> list[int]:
     widths = [int(part) for part in parts]
     nodes = 1 + sum(accumulate(widths, mul))
     if nodes > MAX_NODES:
-        raise OptionError(f"{where} makes a tree of {nodes} nodes; at most {MAX_NODES} are evaluated in one forward")
+        raise OptionError(
+            f"{where} makes a tree of {nodes} nodes; at most {MAX_NODES} are evaluated in one "
+            "forward"
+        )
     return widths

@@ -1,7 +1,9 @@
-"""Ouroboros: a draft model that drafts phrase by phrase, lengthened by phrases, taught by what the target rejected.
+"""Ouroboros: a draft model that drafts phrase by phrase, lengthened by phrases, taught by what the
+target rejected.
 
-Zhao et al. 2024. The draft decodes its tokens with lookahead over a pool of phrases; the newest phrases behind its last
-token are verified too; what the target says of rejected drafts and suffixes enters the pool.
+Zhao et al. 2024. The draft decodes its tokens with lookahead over a pool of phrases; the newest
+phrases behind its last token are verified too; what the target says of rejected drafts and suffixes
+enters the pool.
 """
 
 from collections.abc import Generator
@@ -20,36 +22,51 @@ from leapdecode.verify.walk import Verdict, walk
 @dataclass
 class Ouroboros(Method):
     name = "ouroboros"
-    paper = "Zhao et al. 2024, Ouroboros: Generating Longer Drafts Phrase by Phrase, arXiv 2402.13720"
+    paper = (
+        "Zhao et al. 2024, Ouroboros: Generating Longer Drafts Phrase by Phrase, arXiv 2402.13720"
+    )
     needs_draft = True
     takes_pool = True
 
-    gamma: int = option(8, "tokens drafted per step, at least (the paper's gamma)", low=1, search=(3, 5, 7, 10, 14))
+    gamma: int = option(
+        8, "tokens drafted per step, at least (the paper's gamma)", low=1, search=(3, 5, 7, 10, 14)
+    )
     window: int = option(
         4,
         "columns of the draft's lookahead window (the paper's W); 0 makes no phrases there",
         low=0,
         search=(0, 2, 8, 15),
     )
-    phrase_length: int = option(5, "tokens of a phrase, its key included (the paper's beta)", low=2, search=(3, 4, 7))
+    phrase_length: int = option(
+        5, "tokens of a phrase, its key included (the paper's beta)", low=2, search=(3, 4, 7)
+    )
     suffixes: int = option(3, "phrases that lengthen the draft (the paper's K)", low=0)
     guesses: int = option(4, "phrases that the draft verifies per forward", low=0, search=(2, 8))
-    confidence: float = option(0.0, "draft no further behind a token less likely than this", low=0, search=(0.2, 0.4))
+    confidence: float = option(
+        0.0, "draft no further behind a token less likely than this", low=0, search=(0.2, 0.4)
+    )
     second: float = option(
         0.0,
-        "verify the draft's second choice and a phrase behind it too, where it is at least this likely; 0 never",
+        "verify the draft's second choice and a phrase behind it too, where it is at least this "
+        "likely; 0 never",
         low=0,
         search=(0.03, 0.1, 0.2),
     )
     phrase_drafts: bool = option(True, "draft by phrases; false drafts token by token")
     lengthen: bool = option(True, "lengthen the draft by phrases")
-    from_verification: bool = option(True, "phrases from rejected drafts and corrected suffixes enter the pool")
+    from_verification: bool = option(
+        True, "phrases from rejected drafts and corrected suffixes enter the pool"
+    )
     history: bool = option(False, "keep the phrases for later texts of the same LLM and options")
-    pool_from_prompt: bool = option(True, "phrases of the prompt and of the accepted text enter the pool too")
+    pool_from_prompt: bool = option(
+        True, "phrases of the prompt and of the accepted text enter the pool too"
+    )
     seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
 
-    drafted: list[int] = field(default_factory=list, init=False, repr=False)  # nodes of the draft, the root first
-    offered: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)  # suffixes by last node
+    # nodes of the draft, the root first
+    drafted: list[int] = field(default_factory=list, init=False, repr=False)
+    # suffixes by last node
+    offered: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def begin(self, sequence: Sequence) -> None:
         pool = self.pool if self.pool is not None else NgramPool()
@@ -72,7 +89,8 @@ class Ouroboros(Method):
         return tree
 
     def add_suffixes(self, sequence: Sequence, tree: TokenTree) -> None:
-        """Branches below the last draft token: phrases that start with it, the newest first (section 3.2).
+        """Branches below the last draft token: phrases that start with it, the newest first
+        (section 3.2).
 
         Beyond the paper: those come first that once followed the same tokens.
         """
@@ -85,17 +103,22 @@ class Ouroboros(Method):
         for phrase, _ in reversed(found):
             pool.touch(key, phrase)
 
-    def draft(self, sequence: Sequence, tree: TokenTree) -> Generator[Asked, ForwardResult | None, None]:
+    def draft(
+        self, sequence: Sequence, tree: TokenTree
+    ) -> Generator[Asked, ForwardResult | None, None]:
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
         budget, context = self.budget, len(sequence.tokens)
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
-            wide = self.phrase_length if sequence.drawn else 1  # most that one draft forward may add
+            # most that one draft forward may add
+            wide = self.phrase_length if sequence.drawn else 1
             if budget is not None and not budget.worth_drafting(
                 tree, self.drafted[-1:], context, wide, budget.drafting, sequence.drawn
             ):
                 return
             own = self.own_tree(sequence, tree)
-            found = yield Forward("draft", sequence, own, 2 if self.second and not sequence.drawn else 1)
+            found = yield Forward(
+                "draft", sequence, own, 2 if self.second and not sequence.drawn else 1
+            )
             assert found is not None, "the engine answers every Forward with a ForwardResult"
             if found.choices[0] < 0:  # the token limit, or the draft's context, ends here
                 return
@@ -108,14 +131,19 @@ class Ouroboros(Method):
                 budget.draft.learn(own, verdict)
                 budget.draft.keep_time(own, len(verdict.tokens), context)
                 gained = self.branches.gained(own, verdict.path)
-                budget.draft.judge_window(gained, len(verdict.tokens), len(own) - len(own.skipped), context)
+                budget.draft.judge_window(
+                    gained, len(verdict.tokens), len(own) - len(own.skipped), context
+                )
             if min(chances) < self.confidence or not sequence.end_tokens.isdisjoint(verdict.tokens):
                 return
 
     def own_tree(self, sequence: Sequence, tree: TokenTree) -> TokenTree:
         """What the draft evaluates next: phrases that may follow its last token, and its window."""
         last, context = self.drafted[-1], len(sequence.tokens) + len(self.drafted) - 1
-        own, width = self.branches.tree(tree.tokens[last], "phrase", before(sequence, tree, last)), None
+        own, width = (
+            self.branches.tree(tree.tokens[last], "phrase", before(sequence, tree, last)),
+            None,
+        )
         budget = self.budget.draft if self.budget is not None else None
         if budget is not None and self.branches.window is not None:
             width = budget.columns(self.window, self.phrase_length - 1, context)
@@ -125,12 +153,22 @@ class Ouroboros(Method):
         return own
 
     def enter(
-        self, sequence: Sequence, tree: TokenTree, own: TokenTree, verdict: Verdict, found: ForwardResult
+        self,
+        sequence: Sequence,
+        tree: TokenTree,
+        own: TokenTree,
+        verdict: Verdict,
+        found: ForwardResult,
     ) -> list[float]:
-        """Append what the draft accepted to the target's tree; returns its probabilities under the draft."""
+        """Append what the draft accepted to the target's tree; returns its probabilities under the
+        draft.
+        """
         row = {node: number for number, node in enumerate(found.nodes)}
         rows = [row[node] for node in verdict.path]
-        wanted = [found.top[node] or [token] for node, token in zip(verdict.path, verdict.tokens, strict=True)]
+        wanted = [
+            found.top[node] or [token]
+            for node, token in zip(verdict.path, verdict.tokens, strict=True)
+        ]
         likely = [[1.0] * len(tokens) for tokens in wanted]
         if self.confidence > 0 or self.second > 0 or self.budget is not None:
             likely = probabilities(found.logits_NV, rows, wanted)
@@ -140,7 +178,11 @@ class Ouroboros(Method):
                 propose(tree, parent, tokens, found.drawn_from[number])
             self.drafted.append(tree.add(parent, tokens[0], "draft", draft_probability=chances[0]))
             if len(tokens) > 1 and chances[1] >= self.second:
-                self.add_second(sequence, tree, tree.add(parent, tokens[1], "second", draft_probability=chances[1]))
+                self.add_second(
+                    sequence,
+                    tree,
+                    tree.add(parent, tokens[1], "second", draft_probability=chances[1]),
+                )
         return [chances[0] for chances in likely]
 
     def add_second(self, sequence: Sequence, tree: TokenTree, node: int) -> None:
@@ -160,7 +202,9 @@ class Ouroboros(Method):
             self.branches.window.restart(sequence.pending)
 
     def correct_suffixes(self, tree: TokenTree, verdict: Verdict) -> None:
-        """A suffix that was not accepted is replaced by what the target chose at its nodes (section 3.3)."""
+        """A suffix that was not accepted is replaced by what the target chose at its nodes (section
+        3.3).
+        """
         last, accepted, pool = self.drafted[-1], set(verdict.path), self.branches.pool
         key = tree.tokens[last]
         for leaf in self.offered:
@@ -181,8 +225,11 @@ def before(sequence: Sequence, tree: TokenTree, node: int) -> list[int]:
     return (sequence.tokens[-BEFORE - 1 :] + tree.path_tokens(node))[-BEFORE - 1 : -1]
 
 
-def rejected_phrases(tree: TokenTree, drafted: list[int], verdict: Verdict, length: int) -> list[tuple[int, ...]]:
-    """Runs of at least two rejected draft tokens that the target would have chosen, each with its next choice.
+def rejected_phrases(
+    tree: TokenTree, drafted: list[int], verdict: Verdict, length: int
+) -> list[tuple[int, ...]]:
+    """Runs of at least two rejected draft tokens that the target would have chosen, each with its
+    next choice.
 
     Paper: section 3.3, Figure 4. Cut at `length` tokens.
     """

@@ -20,7 +20,9 @@ class PromptLookup(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.min_match > self.max_match:
-            raise OptionError(f"prompt_lookup: min_match={self.min_match} is above max_match={self.max_match}")
+            raise OptionError(
+                f"prompt_lookup: min_match={self.min_match} is above max_match={self.max_match}"
+            )
 
     def begin(self, sequence: Sequence) -> None:
         self.occurrences = Occurrences(self.max_match)
@@ -28,6 +30,8 @@ class PromptLookup(Method):
     def guess(self, sequence: Sequence) -> TokenTree:
         tree = TokenTree(sequence.pending)
         self.occurrences.index(sequence.tokens)
-        found, matched = self.occurrences.continuation(sequence.tokens, self.min_match, self.num_tokens)
+        found, matched = self.occurrences.continuation(
+            sequence.tokens, self.min_match, self.num_tokens
+        )
         tree.add_chain(0, found, "prompt", matched)
         return tree

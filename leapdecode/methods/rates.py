@@ -4,17 +4,21 @@ from collections.abc import Hashable
 
 from leapdecode.core import TokenTree
 
-PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown kind of node, and how many observations it counts for
+# chance of an unknown kind of node, and how many observations it counts for
+PRIOR, WEIGHT = 0.5, 2.0
 FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
-DRAFT_WEIGHT = 32.0  # both for drafts, which are seen only where some are made: a few misses must not end drafting
-DRAFT_PRIOR, CONFIDENCE_WEIGHT = 0.8, 4.0  # an unknown draft's confidence, and how many observations it counts for
+# both for drafts, which are seen only where some are made: a few misses must not end drafting
+DRAFT_WEIGHT = 32.0
+# an unknown draft's confidence, and how many observations it counts for
+DRAFT_PRIOR, CONFIDENCE_WEIGHT = 0.8, 4.0
 DRAFTED = ("draft", "second")  # the sources whose nodes have draft probabilities
 BUCKETS = 10  # of draft probabilities
 FORGET = 0.998  # per step, of every count: what was seen n steps ago counts FORGET ** n
 DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
 
 FRESH = 8  # steps
-CONFIDENCE: list[Hashable] = ["confidence"]  # the kind of the probabilities that a draft gives its own guesses
+# the kind of the probabilities that a draft gives its own guesses
+CONFIDENCE: list[Hashable] = ["confidence"]
 Kind = tuple[str, str, int, int, int]
 
 
@@ -22,12 +26,15 @@ class HitRates:
     """How often nodes of a kind were accepted once their parent was, forgetting slowly."""
 
     def __init__(self) -> None:
-        self.counts: dict[Hashable, tuple[float, float, int]] = {}  # kind -> hits, trials, step of the last trial
+        # kind -> hits, trials, step of the last trial
+        self.counts: dict[Hashable, tuple[float, float, int]] = {}
         self.step = 0
         self.known: dict[Kind, float] = {}  # rates looked up lately
 
     def next_step(self) -> None:
-        """Time passes; every few steps rates are worked out anew, because that takes longer than walking a tree."""
+        """Time passes; every few steps rates are worked out anew, because that takes longer than
+        walking a tree.
+        """
         self.step += 1
         if self.step < FRESH or self.step % FRESH == 0:
             self.known.clear()
@@ -45,8 +52,16 @@ class HitRates:
         faded = FORGET ** (self.step - last)
         return hits * faded, trials * faded
 
-    def rate(self, kinds: list[Hashable], weight: float = WEIGHT, finer: float = FINER, chance: float = PRIOR) -> float:
-        """The chance for the last of `kinds`, from coarse to fine: each smooths the next, `chance` the first."""
+    def rate(
+        self,
+        kinds: list[Hashable],
+        weight: float = WEIGHT,
+        finer: float = FINER,
+        chance: float = PRIOR,
+    ) -> float:
+        """The chance for the last of `kinds`, from coarse to fine: each smooths the next, `chance`
+        the first.
+        """
         for kind in kinds:
             hits, trials = self._counts(kind)
             chance, weight = (hits + weight * chance) / (trials + weight), finer
@@ -59,9 +74,11 @@ class HitRates:
 
 
 def kinds_of(tree: TokenTree) -> list[Kind]:
-    """Per node its source, what its guess lies behind, score, depth in the guess, place among siblings.
+    """Per node its source, what its guess lies behind, score, depth in the guess, place among
+    siblings.
 
-    A guess is a run of nodes of one source: a phrase behind a draft is another thing than one behind the text.
+    A guess is a run of nodes of one source: a phrase behind a draft is another thing than one
+    behind the text.
     """
     behind, depths, counted = ["text"] * len(tree), [0] * len(tree), [0] * len(tree)
     found: list[Kind] = [("text", "text", 0, 0, 0)]
@@ -102,7 +119,10 @@ def confidence_of(tree: TokenTree) -> dict[int, float]:
     found: dict[int, float] = {}
     for node in range(1, len(tree)):
         if tree.sources[node] == "draft":
-            parent, probability = tree.parents[node], middle_of(bucket_of(tree.draft_probabilities[node]))
+            parent, probability = (
+                tree.parents[node],
+                middle_of(bucket_of(tree.draft_probabilities[node])),
+            )
             found[parent] = min(found.get(parent, 0.0) + probability, 1.0)
     return found
 

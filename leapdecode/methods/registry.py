@@ -15,7 +15,12 @@ SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)} - {"seed
 @functools.cache
 def _methods() -> dict[str, type[Method]]:
     found = find_classes("leapdecode.methods", Method)
-    return dict(sorted(found.items(), key=lambda item: (item[1].needs_draft, item[0] != "autoregressive", item[0])))
+    return dict(
+        sorted(
+            found.items(),
+            key=lambda item: (item[1].needs_draft, item[0] != "autoregressive", item[0]),
+        )
+    )
 
 
 def names() -> list[str]:
@@ -36,9 +41,13 @@ def make(name: str, options: dict[str, Any]) -> Method:
     known = {field.name: field for field in method.options()}
     for key in options:
         if key in SAMPLING:
-            raise UnknownName(f"{key} is no option of a method; pass sampling=SamplingParams({key}=...)")
+            raise UnknownName(
+                f"{key} is no option of a method; pass sampling=SamplingParams({key}=...)"
+            )
         if key == "options" and key not in known:
-            raise UnknownName(f"options of {name} are arguments of their own: window=5, not options={{...}}")
+            raise UnknownName(
+                f"options of {name} are arguments of their own: window=5, not options={{...}}"
+            )
         if key not in known:
             raise UnknownName(with_suggestions(f"{name} has no option {key!r}", key, known))
     return method(**options)
@@ -62,7 +71,9 @@ def _help(field: dataclasses.Field[Any]) -> str:
 
 
 def fresh(method: Method) -> Method:
-    """A copy with the same options and no state, for another sequence; a token budget and a pool are shared."""
+    """A copy with the same options and no state, for another sequence; a token budget and a pool
+    are shared.
+    """
     copy = dataclasses.replace(method)
     copy.budget, copy.pool = method.budget, method.pool
     return copy

@@ -11,10 +11,11 @@ StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a ste
 
 @dataclass
 class WindowTrial:
-    """Whether a window of Jacobi trajectories pays: tried where rows are cheap enough, judged by the tokens it gained.
+    """Whether a window of Jacobi trajectories pays: tried where rows are cheap enough, judged by
+    the tokens it gained.
 
-    A failed trial is repeated after a rest that doubles each time, and is four times as long where nothing was gained
-    at all.
+    A failed trial is repeated after a rest that doubles each time, and is four times as long where
+    nothing was gained at all.
     """
 
     width: int = 0
@@ -33,7 +34,9 @@ class WindowTrial:
         if self.steps > 0:
             return 0
         width = wanted
-        while width and (width * height == 1 or cost(width * height, context) > MOST_COST * cost(1, context)):
+        while width and (
+            width * height == 1 or cost(width * height, context) > MOST_COST * cost(1, context)
+        ):
             width //= 2
         self.width, self.rows, self.steps = width, width * height - 1, 0 if width else FIRST_REST
         self.gained = self.tokens = self.spent_rows = 0.0

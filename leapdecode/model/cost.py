@@ -1,4 +1,6 @@
-"""The row-cost curve: what a forward of 1, 2, 4, ... rows costs on this machine, measured once and kept on disk."""
+"""The row-cost curve: what a forward of 1, 2, 4, ... rows costs on this machine, measured once and
+kept on disk.
+"""
 
 import bisect
 import random
@@ -40,7 +42,8 @@ LARGEST = 1e12  # no count and no time is larger; in milliseconds, thirty years
 class RowCost:
     """Milliseconds of a forward of `rows` per sequence behind `context` cached tokens.
 
-    `milliseconds` is the median, `ratio` that against the median of one row, `fastest` the smallest.
+    `milliseconds` is the median, `ratio` that against the median of one row, `fastest` the
+    smallest.
     """
 
     context: int
@@ -55,10 +58,13 @@ def _synchronise(runner: Runner) -> None:
         torch.cuda.synchronize(runner.device)
 
 
-def _times(runner: Runner, context: int, counts: list[int], repeats: int, batch: int) -> dict[int, list[float]]:
+def _times(
+    runner: Runner, context: int, counts: list[int], repeats: int, batch: int
+) -> dict[int, list[float]]:
     """Seconds per row count, the counts taken in turn so that a busy moment hits all of them."""
     endless = SamplingParams(max_tokens=1 << 20)
-    probe = random.Random(0).choices(range(runner.vocabulary), k=context + max(counts))  # experts differ by token
+    # experts differ by token
+    probe = random.Random(0).choices(range(runner.vocabulary), k=context + max(counts))
     texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     cache = runner.open(batch, context + max(counts))
     for text in texts:
@@ -96,7 +102,8 @@ def measure_row_costs(
         taken = _times(runner, context, counts, repeats, batch)
         medians = {rows: statistics.median(values) * 1e3 for rows, values in taken.items()}
         found += [
-            RowCost(context, rows, value, value / medians[1], min(taken[rows]) * 1e3) for rows, value in medians.items()
+            RowCost(context, rows, value, value / medians[1], min(taken[rows]) * 1e3)
+            for rows, value in medians.items()
         ]
         tick()
     return found
@@ -105,23 +112,32 @@ def measure_row_costs(
 class CostCurve:
     """Milliseconds of a step by rows and cached tokens: straight lines between what was measured.
 
-    It goes by the fastest forwards, which a busy machine disturbs least, and never falls with more rows.
+    It goes by the fastest forwards, which a busy machine disturbs least, and never falls with more
+    rows.
     """
 
     def __init__(self, costs: list[RowCost]) -> None:
         self.contexts = sorted({cost.context for cost in costs})
-        self.lines = [self._line([cost for cost in costs if cost.context == context]) for context in self.contexts]
+        self.lines = [
+            self._line([cost for cost in costs if cost.context == context])
+            for context in self.contexts
+        ]
         self.known: dict[tuple[int, int], float] = {}
 
     @staticmethod
     def _line(costs: list[RowCost]) -> list[tuple[int, float]]:
         ordered = sorted(costs, key=lambda cost: cost.rows)
-        return [(c.rows, min(other.fastest for other in ordered[place:])) for place, c in enumerate(ordered)]
+        return [
+            (c.rows, min(other.fastest for other in ordered[place:]))
+            for place, c in enumerate(ordered)
+        ]
 
     def __call__(self, rows: int, context: int) -> float:
-        """Beyond the measured rows the last line goes on; beyond the measured contexts the nearest one counts.
+        """Beyond the measured rows the last line goes on; beyond the measured contexts the nearest
+        one counts.
 
-        `context` is rounded down to a multiple of `ROUNDED`: a budget asks for dozens of row counts in every step.
+        `context` is rounded down to a multiple of `ROUNDED`: a budget asks for dozens of row counts
+        in every step.
         """
         key = rows, context // ROUNDED
         found = self.known.get(key)
@@ -148,11 +164,17 @@ class CostCurve:
 
 def curve_key(runner: Runner, batch: int) -> str:
     """What a curve depends on: the model's key, the batch, and whether forwards are compiled."""
-    how = [name for name, on in (("compiled", runner.compiled and batch == 1), ("exact", runner.exact)) if on]
+    how = [
+        name
+        for name, on in (("compiled", runner.compiled and batch == 1), ("exact", runner.exact))
+        if on
+    ]
     return " | ".join((model_key(runner), f"batch {batch}", *how))
 
 
-def row_costs(runner: Runner, batch: int = 1, repeats: int = 5, path: Path | None = None) -> list[RowCost]:
+def row_costs(
+    runner: Runner, batch: int = 1, repeats: int = 5, path: Path | None = None
+) -> list[RowCost]:
     """The model's curve on this machine, kept or measured now."""
     key = curve_key(runner, batch)
     known = _curve(kept(key, path))

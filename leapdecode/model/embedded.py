@@ -25,5 +25,7 @@ def checked(role: str, root: Path | None = None) -> Path:
         if name.startswith(f"{role}/") and not (
             path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
         ):
-            raise ModelUnavailable(f"the embedded pair's {name} does not match its checksum; reinstall leapdecode")
+            raise ModelUnavailable(
+                f"the embedded pair's {name} does not match its checksum; reinstall leapdecode"
+            )
     return root / role

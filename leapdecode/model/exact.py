@@ -1,10 +1,11 @@
 """Exact decoding: forwards shaped so that a row's logits depend on its own text alone, bit for bit.
 
-A row's bits depend on the kernel that computes it, and kernels are chosen by the number of rows. On most machines
-one row takes another kernel than many, and the rows left over behind whole blocks another one again. So under exact
-decoding every forward has a multiple of `unit` rows per sequence (padded), at most `most` in all, and attention sees
-slots in whole blocks. Which numbers do it is a property of the model's shapes, the dtype, the device and the versions;
-`find_row_classes` finds them on the loaded model by comparing logits bit for bit.
+A row's bits depend on the kernel that computes it, and kernels are chosen by the number of rows. On
+most machines one row takes another kernel than many, and the rows left over behind whole blocks
+another one again. So under exact decoding every forward has a multiple of `unit` rows per sequence
+(padded), at most `most` in all, and attention sees slots in whole blocks. Which numbers do it is a
+property of the model's shapes, the dtype, the device and the versions; `find_row_classes` finds
+them on the loaded model by comparing logits bit for bit.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 
 FORMAT = 5  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
-MOSTS = (64, 48, 32, 16)  # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
+# tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
+MOSTS = (64, 48, 32, 16)
 COMPARED = 16  # rows compared at least, over several forwards where one is smaller
 MULTIPLES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)  # of a unit: numbers of rows that are compared
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 16, 32)  # numbers of rows that are put into classes
 FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
-STEPS = (1, 2)  # tokens of a padded forward: a mixture of experts sends few rows to some expert then
+# tokens of a padded forward: a mixture of experts sends few rows to some expert then
+STEPS = (1, 2)
 BATCHES = (2, 5)
-AUTO_COST = 1.15  # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
+# "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
+AUTO_COST = 1.15
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,17 @@ class RowClasses:
     """What the probe found for a model, dtype, device and versions.
 
     Attributes:
-        unit: rows per sequence are padded to a multiple of this; 0 where no unit makes rows bit-equal.
+        unit: rows per sequence are padded to a multiple of this; 0 where no unit makes rows
+            bit-equal.
         most: rows of a forward, all sequences together, up to which this was seen.
         cost: time of a forward of `unit` rows against one of a single row.
         classes: row counts whose forwards gave equal bits, by class.
         reason: what differed, where `unit` is 0.
-        any_prefix: whether forwards of up to a whole chunk of text, padded like all others, gave equal bits too: then
-            any cached tokens may stand in for those that a later text's own forwards would cache.
-        whole: whether everything was compared. Where a unit is too dear for "auto" anyway, a few row counts are enough.
+        any_prefix: whether forwards of up to a whole chunk of text, padded like all others, gave
+            equal bits too: then any cached tokens may stand in for those that a later text's own
+            forwards would cache.
+        whole: whether everything was compared. Where a unit is too dear for "auto" anyway, a few
+            row counts are enough.
     """
 
     unit: int
@@ -88,7 +95,9 @@ class RowClasses:
 def _same(found: list[Tensor], reference: list[Tensor]) -> bool:
     """Whether two chains agree bit for bit as far as both go."""
     count = min(len(found[0]), len(reference[0]))
-    return all(torch.equal(one[:count], other[:count]) for one, other in zip(found, reference, strict=True))
+    return all(
+        torch.equal(one[:count], other[:count]) for one, other in zip(found, reference, strict=True)
+    )
 
 
 def _difference(probe: Probe, unit: int, reference: list[Tensor]) -> str:
@@ -103,7 +112,8 @@ def _difference(probe: Probe, unit: int, reference: list[Tensor]) -> str:
             return f"rows in forwards of {unit} differ with what the other rows hold"
     if not _same(probe.chain(compared, 2 * unit, more=1), reference):
         return "rows differ with the number of visible slots"
-    for batch in BATCHES if not probe.runner.compiled else ():  # compiled forwards take one sequence each
+    # compiled forwards take one sequence each
+    for batch in BATCHES if not probe.runner.compiled else ():
         for rows in (unit, 2 * unit):
             if batch * rows <= most and not _same(probe.chain(compared, rows, batch), reference):
                 return f"rows in a batch of {batch} differ from rows of a text alone"
@@ -128,7 +138,8 @@ def _classes(probe: Probe, counts: tuple[int, ...]) -> tuple[tuple[int, ...], ..
 
 @torch.inference_mode()
 def find_row_classes(runner: Runner, whole: bool = True) -> RowClasses:
-    """Compare logits over row counts, positions in a forward, neighbours, batches and visible slots.
+    """Compare logits over row counts, positions in a forward, neighbours, batches and visible
+    slots.
 
     With `whole=False` the comparison ends early where exact decoding is not cheap.
     """
@@ -142,7 +153,14 @@ def find_row_classes(runner: Runner, whole: bool = True) -> RowClasses:
 def _compare(probe: Probe, whole: bool) -> RowClasses:
     classes = _classes(probe, SHOWN if whole else FIRST)
     if not whole:
-        unit = next((unit for unit in FIRST if any(unit in sizes and FIRST[-1] in sizes for sizes in classes)), 0)
+        unit = next(
+            (
+                unit
+                for unit in FIRST
+                if any(unit in sizes and FIRST[-1] in sizes for sizes in classes)
+            ),
+            0,
+        )
         early = RowClasses(unit, FIRST[-1], probe.cost(unit), classes, whole=False)
         if not early.cheap:
             return early
@@ -152,12 +170,16 @@ def _compare(probe: Probe, whole: bool) -> RowClasses:
         found.append(RowClasses(unit, most, probe.cost(unit), classes, reason))
         if found[-1].cheap:
             break
-    best = next((one for one in found if one.cheap), None) or next((one for one in found if one.unit), found[0])
+    best = next((one for one in found if one.cheap), None) or next(
+        (one for one in found if one.unit), found[0]
+    )
     return replace(best, any_prefix=best.unit > 0 and _any_prefix(probe, best))
 
 
 def _unit(probe: Probe, most: int) -> tuple[int, str]:
-    """The smallest unit whose multiples up to `most` rows agree; 0 and what differed where there is none."""
+    """The smallest unit whose multiples up to `most` rows agree; 0 and what differed where there is
+    none.
+    """
     reference, reason = probe.chain(most, most), "its context is too short to tell"
     for unit in itertools.takewhile(lambda unit: 2 * unit <= most, UNITS):
         reason = _difference(probe, unit, reference)
@@ -172,11 +194,15 @@ def _any_prefix(probe: Probe, classes: RowClasses) -> bool:
     count = probe.longest
     reference = probe.text(count, classes.most)
     sizes = (count, count - classes.unit, classes.most + classes.unit, classes.unit)
-    return all(_same(probe.text(min(count, 2 * size), size), reference) for size in sizes if size > 0)
+    return all(
+        _same(probe.text(min(count, 2 * size), size), reference) for size in sizes if size > 0
+    )
 
 
 def row_classes(runner: Runner, whole: bool = True, path: Path | None = None) -> RowClasses:
-    """The model's classes on this machine: from disk, or found now and kept beside the row-cost curves."""
+    """The model's classes on this machine: from disk, or found now and kept beside the row-cost
+    curves.
+    """
     how = "compiled | " if runner.compiled else ""
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
     known = _read((kept(key, path) or {}).get("exact"))

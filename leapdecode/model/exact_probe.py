@@ -1,4 +1,4 @@
-"""Forwards of the probe for exact decoding: chains, batches and texts behind made-up cached tokens."""
+"""Forwards of the probe for exact decoding: chains, batches and texts behind made-up tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ TIMES = 15  # forwards of each kind that are timed; the fastest counts
 
 
 class Probe:
-    """Forwards of chains behind made-up cached tokens (bits do not ask where keys came from); V: vocabulary."""
+    """Forwards of chains behind made-up cached tokens (bits do not ask where keys came from); V:
+    vocabulary.
+    """
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -30,7 +32,9 @@ class Probe:
             self.most //= 2
         self.context = min(CONTEXT, runner.max_length - self.most)
         self.longest = min(CHUNK, runner.max_length)  # tokens of a text evaluated at once
-        self.tokens = random.Random(0).choices(range(runner.vocabulary), k=max(2 * self.most, self.longest))
+        self.tokens = random.Random(0).choices(
+            range(runner.vocabulary), k=max(2 * self.most, self.longest)
+        )
         self.source = torch.Generator().manual_seed(0)
         self.keys = self._random_keys()
         self.costs: dict[int, float] = {}
@@ -52,18 +56,21 @@ class Probe:
         return cache
 
     def plan(self, row: int, first: int, count: int) -> RowPlan:
-        """A chain of `count` of the probe's tokens from number `first` on, behind those before it."""
+        """A chain of `count` of the probe's tokens from the `first` on, behind those before it."""
         tokens = self.tokens[first : first + count]
         ancestors = [(2 << place) - 1 for place in range(count)]
         base = self.context + first
         return RowPlan(row, base, base, [], [*range(count)], tokens, ancestors, [*range(count)])
 
-    def chain(self, count: int, rows: int, batch: int = 1, more: int = 0, step: int = 0) -> list[Tensor]:
+    def chain(
+        self, count: int, rows: int, batch: int = 1, more: int = 0, step: int = 0
+    ) -> list[Tensor]:
         """What a chain of `count` tokens gives, evaluated in forwards of `rows` rows per sequence.
 
-        Returns its logits [count, V] and its keys and values [count, ...]. `more` further blocks of slots are
-        visible. Neighbours in the batch hold other tokens, and fewer of them. With a `step` only so many of the rows
-        are the chain's, as in plain decoding, and the rest is padded.
+        Returns its logits [count, V] and its keys and values [count, ...]. `more` further blocks of
+        slots are visible. Neighbours in the batch hold other tokens, and fewer of them. With a
+        `step` only so many of the rows are the chain's, as in plain decoding, and the rest is
+        padded.
         """
         asked = (count, rows, batch, more, step or rows)
         if asked not in self.chains:
@@ -80,7 +87,9 @@ class Probe:
         return [torch.cat(logits), *self._states(cache, self.context, count)]
 
     def text(self, count: int, rows: int) -> list[Tensor]:
-        """The keys and values [count, ...] of a text of `count` tokens, evaluated in chunks of `rows` tokens."""
+        """The keys and values [count, ...] of a text of `count` tokens, evaluated in chunks of
+        `rows` tokens.
+        """
         cache, base = self.cache(1), min(self.context, self.runner.max_length - count)
         for first in range(0, count, rows):
             start, piece = base + first, self.tokens[first : min(first + rows, count)]
@@ -98,7 +107,8 @@ class Probe:
     def cost(self, unit: int) -> float:
         """Time of a forward of `unit` rows against one of a single row.
 
-        Each unit is timed once, so that no luck of a second timing speaks for a smaller number of rows.
+        Each unit is timed once, so that no luck of a second timing speaks for a smaller number of
+        rows.
         """
         if unit not in self.costs:
             self.costs[unit] = self._cost(unit) if unit > 1 else float(unit)

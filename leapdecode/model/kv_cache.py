@@ -1,6 +1,7 @@
 """A model's cached tokens of several sequences, their trees, and how both are brought to the text.
 
-Shapes: B sequences in the forward, R rows of the longest of them, N nodes evaluated of one tree, V vocabulary.
+Shapes: B sequences in the forward, R rows of the longest of them, N nodes evaluated of one tree, V
+vocabulary.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ LONG_PREFIX = 16  # in company, more missing text than this is evaluated before 
 
 
 class KVCache:
-    """Sequences in a slot cache: ragged rows, trees that grow over several forwards, catch-up of missing text."""
+    """Sequences in a slot cache: ragged rows, trees that grow over several forwards, catch-up of
+    missing text.
+    """
 
     def __init__(self, runner: Runner, rows: int, slots: int) -> None:
         self.runner, self.capacity = runner, rows
         self.store = runner.cache(rows, slots)
         self.sequences: dict[int, SequenceCache] = {}
-        self.soiled = False  # values that are not finite were written, and may still stand somewhere
+        # values that are not finite were written, and may still stand somewhere
+        self.soiled = False
         self.most_slots = 0  # what the texts can need in the end: growth by doubling stops there
 
     def close(self) -> None:
@@ -38,7 +42,8 @@ class KVCache:
     def clean(self, sequence: Sequence, keep_text: bool) -> None:
         """Empty what stands behind `sequence`'s text, or its whole row.
 
-        What is not finite there reaches rows that it is hidden from: a weight of 0 times infinity is not 0.
+        What is not finite there reaches rows that it is hidden from: a weight of 0 times infinity
+        is not 0.
         """
         cache, self.soiled = self.sequences[sequence.id], True
         if not keep_text:
@@ -52,7 +57,9 @@ class KVCache:
         return Room(self.capacity, self.store.slots)
 
     def expect(self, room: Room) -> None:
-        """Make place for so many sequences; slots are added as texts grow, by doubling, up to those of `room`."""
+        """Make place for so many sequences; slots are added as texts grow, by doubling, up to those
+        of `room`.
+        """
         self.most_slots = self.runner.bucketed(room.slots)
         if room.rows > self.capacity:
             self.capacity = room.rows
@@ -74,7 +81,7 @@ class KVCache:
 
     @torch.inference_mode()
     def _reuse(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
-        """Start with the cached tokens of an earlier text; the last token is evaluated in any case."""
+        """Start with the cached tokens of an earlier text; the last token is always evaluated."""
         text = sequence.tokens[:-1]
         prefix, length = prefixes.find(text, self._block)
         if prefix is not None and length:
@@ -91,8 +98,8 @@ class KVCache:
     def _keep(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
         """Keep what later texts may start with.
 
-        Under exact decoding that is what their own prompts' forwards would cache: everything where forwards of text
-        are of the same class as those of trees, else the prompt's whole chunks.
+        Under exact decoding that is what their own prompts' forwards would cache: everything where
+        forwards of text are of the same class as those of trees, else the prompt's whole chunks.
         """
         length = common_prefix(cache.tokens, sequence.tokens)
         if self._block > 1:
@@ -100,9 +107,13 @@ class KVCache:
         prefixes.keep(cache.tokens[:length], self.store, cache.row)
 
     def free(self, sequence: Sequence) -> None:
-        """Drop the cache; the last row moves into the gap so that the rows in use stay adjoining."""
+        """Drop the cache; the last row moves into the gap, so that rows in use stay adjoining."""
         dropped = self.sequences.pop(sequence.id)
-        if self.runner.prefixes is not None and not self.soiled and sequence.finish_reason != "error":
+        if (
+            self.runner.prefixes is not None
+            and not self.soiled
+            and sequence.finish_reason != "error"
+        ):
             self._keep(self.runner.prefixes, sequence, dropped)
         gap = dropped.row
         last = max(self.sequences.values(), key=lambda cache: cache.row, default=None)
@@ -111,7 +122,9 @@ class KVCache:
             last.row = gap
 
     def fork(self, source: Sequence, target: Sequence) -> int:
-        """Start `target`'s cache with what `source`'s cache shares with its text; returns the shared length."""
+        """Start `target`'s cache with what `source`'s cache shares with its text; returns the
+        shared length.
+        """
         cache, new = self.sequences[source.id], self.sequences[target.id]
         shared = common_prefix(cache.tokens, target.tokens[:-1])
         with torch.inference_mode():
@@ -121,12 +134,16 @@ class KVCache:
 
     @torch.inference_mode()
     def _copy(self, cache: SequenceCache, row: int) -> None:
-        self.store.copy_row(cache.row, row, len(cache.tokens) + (len(cache.tree) if cache.tree else 0))
+        self.store.copy_row(
+            cache.row, row, len(cache.tokens) + (len(cache.tree) if cache.tree else 0)
+        )
 
     def _reserve(self, slots: int) -> None:
         if slots > self.store.slots:
             doubled = 2 * self.store.slots
-            self._replace(self.runner.bucketed(max(slots, min(doubled, self.most_slots or doubled))))
+            self._replace(
+                self.runner.bucketed(max(slots, min(doubled, self.most_slots or doubled)))
+            )
 
     @torch.inference_mode()
     def _replace(self, slots: int) -> None:
@@ -139,7 +156,9 @@ class KVCache:
         return self.sequences[request.sequence.id].plan(request, self.runner.max_length)
 
     def _prefill(self, request: Forward, plan: RowPlan, keep: int) -> tuple[int, float]:
-        """Evaluate missing text in chunks until at most `keep` rows of it are left; forwards made and their time."""
+        """Evaluate missing text in chunks until at most `keep` rows of it are left; forwards made
+        and their time.
+        """
         cache, forwards, seconds = self.sequences[request.sequence.id], 0, 0.0
         while len(plan.missing) > keep:
             piece = plan.missing[:CHUNK]
@@ -153,7 +172,9 @@ class KVCache:
         return forwards, seconds
 
     def lacks(self, sequence: Sequence) -> bool:
-        """Whether so much of the text is missing that it is evaluated before the common forward of a batch."""
+        """Whether so much of the text is missing that it is evaluated before the common forward of
+        a batch.
+        """
         missing = len(sequence.tokens) - 1 - len(self.sequences[sequence.id].tokens)
         return missing > (LONG_PREFIX if self.runner.exact is None else 0)
 
@@ -167,12 +188,17 @@ class KVCache:
 
     @torch.inference_mode()
     def forward(self, requests: list[Forward]) -> list[ForwardResult]:
-        """Evaluate the requests' new nodes, in one batch where that is allowed; missing text goes first, alone.
+        """Evaluate the requests' new nodes, in one batch where that is allowed; missing text goes
+        first, alone.
 
-        A batch is in the order of cache rows, whatever the requests' order: rows in use adjoin, so the model sees
-        views of the cache instead of copies.
+        A batch is in the order of cache rows, whatever the requests' order: rows in use adjoin, so
+        the model sees views of the cache instead of copies.
         """
-        answers, exact, compiled = dict[int, ForwardResult](), self.runner.exact, self.runner.compiled is not None
+        answers, exact, compiled = (
+            dict[int, ForwardResult](),
+            self.runner.exact,
+            self.runner.compiled is not None,
+        )
         in_order = sorted(requests, key=self._row)
         for batch in exact.batches(in_order, compiled) if exact else [in_order]:
             for request, found in zip(batch, self._forward(batch), strict=True):
@@ -182,7 +208,8 @@ class KVCache:
     def _kept(self, plan: RowPlan, alone: bool) -> int:
         """How many rows of missing text may stay for the common forward.
 
-        Under exact decoding none: every prompt is cached by the same forwards, whatever comes behind it.
+        Under exact decoding none: every prompt is cached by the same forwards, whatever comes
+        behind it.
         """
         if self.runner.exact is not None:
             return 0
@@ -193,7 +220,8 @@ class KVCache:
         before = [plan.count for plan in plans]
         alone = len(plans) == 1
         extra = [
-            self._prefill(request, plan, self._kept(plan, alone)) for request, plan in zip(requests, plans, strict=True)
+            self._prefill(request, plan, self._kept(plan, alone))
+            for request, plan in zip(requests, plans, strict=True)
         ]
         rows = self.runner.padded(max(plan.count for plan in plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
@@ -208,16 +236,22 @@ class KVCache:
             logits_NV = logits[number, first : first + len(plan.nodes)]
             forwards, prefill_seconds = extra[number]
             text = request.sequence.tokens
-            context = text if plan.base == len(text) - 1 else [*cache.tokens, request.tree.tokens[0]]
+            context = (
+                text if plan.base == len(text) - 1 else [*cache.tokens, request.tree.tokens[0]]
+            )
             times = (forwards, seconds / len(plans), prefill_seconds)
-            answers.append(ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times))
+            answers.append(
+                ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times)
+            )
         return answers
 
     def _row(self, request: Forward) -> int:
         return self.sequences[request.sequence.id].row
 
     def commit(self, requests: list[Commit]) -> None:
-        """Make each path contiguous behind its cache (a chain moves nothing) and forget the rest of the tree."""
+        """Make each path contiguous behind its cache (a chain moves nothing) and forget the rest of
+        the tree.
+        """
         moves = []
         for request in requests:
             cache = self.sequences[request.sequence.id]
@@ -225,7 +259,13 @@ class KVCache:
             assert tree is not None, "a commit follows a forward"
             wrong = [(node, place) for place, node in enumerate(request.path) if node != place]
             if wrong:
-                moves.append((cache.row, [base + node for node, _ in wrong], [base + place for _, place in wrong]))
+                moves.append(
+                    (
+                        cache.row,
+                        [base + node for node, _ in wrong],
+                        [base + place for _, place in wrong],
+                    )
+                )
             cache.tokens += [tree.tokens[node] for node in request.path]
             cache.tree, cache.evaluated = None, 0
         if moves:
@@ -235,14 +275,17 @@ class KVCache:
     def follow(self, accepted: Commit) -> None:
         """Bring a draft's cache to the text after the target accepted a path.
 
-        Nodes of the path that the draft evaluated while it grew the tree stay cached; then the cache is cut to its
-        longest common prefix with the text, so that its next forward can catch up.
+        Nodes of the path that the draft evaluated while it grew the tree stay cached; then the
+        cache is cut to its longest common prefix with the text, so that its next forward can catch
+        up.
         """
         sequence = accepted.sequence
         cache = self.sequences[sequence.id]
         tree, path = accepted.guessed or (None, [])
         if tree is not None and cache.tree is tree:
             deepest = deepest_of(sequence, len(cache.tokens), self.runner.max_length)
-            known = [node for node in path if node < cache.evaluated and tree.depths[node] <= deepest]
+            known = [
+                node for node in path if node < cache.evaluated and tree.depths[node] <= deepest
+            ]
             self.commit([Commit(accepted.model, sequence, known)])
         cache.cut(sequence.tokens[:-1])

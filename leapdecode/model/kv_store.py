@@ -1,6 +1,7 @@
 """The slot cache: preallocated keys and values that are written at given slots.
 
-Shapes: L layers, B batch rows, H key/value heads, S slots, D head size, R rows evaluated per sequence.
+Shapes: L layers, B batch rows, H key/value heads, S slots, D head size, R rows evaluated per
+sequence.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,9 @@ def bucketed(slots: int, bucket: int = BUCKET) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Per layer (heads, key size) and (heads, value size), the dtype and the device, as read off one real forward."""
+    """Per layer (heads, key size) and (heads, value size), the dtype and the device, as read off
+    one real forward.
+    """
 
     keys: tuple[tuple[int, int], ...]
     values: tuple[tuple[int, int], ...]
@@ -64,15 +67,21 @@ class SlotLayer(CacheLayerMixin):
         super().__init__()
         self.aim, self.keys, self.values = aim, keys, values
         self.heads = keys.shape[1]
-        self.flat_keys, self.flat_values = keys.view(-1, keys.shape[-1]), values.view(-1, values.shape[-1])
+        self.flat_keys, self.flat_values = (
+            keys.view(-1, keys.shape[-1]),
+            values.view(-1, values.shape[-1]),
+        )
         self.is_initialized = True
-        self.views: tuple[Tensor, Tensor] | None = None  # what is visible, where the aimed rows adjoin
+        # what is visible, where the aimed rows adjoin
+        self.views: tuple[Tensor, Tensor] | None = None
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Nothing to do: the slots exist already."""
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write [B, H, R, D] at the aimed slots; return the visible [B, H, S, D] of the aimed rows."""
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write [B, H, R, D] at the aimed slots; return the aimed rows' visible [B, H, S, D]."""
         if self.aim.shared is not None and self.views is not None:
             self.views[0].index_copy_(2, self.aim.shared, key_states)
             self.views[1].index_copy_(2, self.aim.shared, value_states)
@@ -83,7 +92,9 @@ class SlotLayer(CacheLayerMixin):
         return self.views or self.visible()
 
     def visible(self) -> tuple[Tensor, Tensor]:
-        """The aimed rows up to the last visible slot: views of them where the rows adjoin, else copies."""
+        """The aimed rows up to the last visible slot: views of them where the rows adjoin, else
+        copies.
+        """
         rows, seen = self.aim.rows, self.aim.seen
         return self.keys[rows, :, :seen], self.values[rows, :, :seen]
 
@@ -100,33 +111,43 @@ class SlotLayer(CacheLayerMixin):
 class SlotCache(Cache):
     """`rows` rows of `slots` slots each, given to a model as its `past_key_values`.
 
-    Layers of equal shape share one stacked tensor [2 * layers, rows, H, S, D], so that moving a path's slots is one
-    gather and one copy for all of them.
+    Layers of equal shape share one stacked tensor [2 * layers, rows, H, S, D], so that moving a
+    path's slots is one gather and one copy for all of them.
     """
 
     def __init__(self, layout: Layout, rows: int, slots: int) -> None:
         self.layout, self.rows, self.slots = layout, rows, slots
-        room = slots + 1  # one is never seen: what is seen is never contiguous, so one graph serves all sizes
+        # one is never seen: what is seen is never contiguous, so one graph serves all sizes
+        room = slots + 1
         wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
         self.stacks = {
-            (h, d): torch.zeros(wanted.count((h, d)), rows, h, room, d, dtype=layout.dtype, device=layout.device)
+            (h, d): torch.zeros(
+                wanted.count((h, d)), rows, h, room, d, dtype=layout.dtype, device=layout.device
+            )
             for h, d in dict.fromkeys(wanted)
         }
         free = {shape: iter(stack) for shape, stack in self.stacks.items()}
-        pairs = [(next(free[k]), next(free[v])) for k, v in zip(layout.keys, layout.values, strict=True)]
+        pairs = [
+            (next(free[k]), next(free[v])) for k, v in zip(layout.keys, layout.values, strict=True)
+        ]
         self.aimed = Aim(slice(0, rows))
         super().__init__(layers=[SlotLayer(self.aimed, keys, values) for keys, values in pairs])
         heads = {h for h, _ in wanted}
         steps = torch.arange(rows, device=layout.device)[:, None, None]
-        self.offsets = {h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * room for h in heads}
+        self.offsets = {
+            h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * room
+            for h in heads
+        }
         self.root = RootMask()
 
     def aim(self, rows: list[int], slots_BR: Tensor, seen: int, length: int) -> None:
-        """Point the next forward at cache rows `rows`, its R tokens at `slots_BR`, `seen` slots being visible.
+        """Point the next forward at cache rows `rows`, its R tokens at `slots_BR`, `seen` slots
+        being visible.
 
         `length` is what the cache answers when the model asks how many tokens it holds.
 
-        The heads of one row write to the same slots; several rows need an index over rows, heads and slots.
+        The heads of one row write to the same slots; several rows need an index over rows, heads
+        and slots.
         """
         first, last = rows[0], rows[-1] + 1
         adjoining = rows == list(range(first, last))
@@ -136,7 +157,8 @@ class SlotCache(Cache):
         aimed.shared = slots_BR[0] if len(rows) == 1 else None
         if aimed.shared is None:
             aimed.index = {
-                heads: (offset[chosen] + slots_BR[:, None, :]).reshape(-1) for heads, offset in self.offsets.items()
+                heads: (offset[chosen] + slots_BR[:, None, :]).reshape(-1)
+                for heads, offset in self.offsets.items()
             }
         if adjoining and (chosen, seen) == (aimed.rows, aimed.seen):
             return
@@ -151,7 +173,9 @@ class SlotCache(Cache):
         return self.layers[layer_idx].update(key_states, value_states)
 
     def move(self, moves: list[tuple[int, list[int], list[int]]]) -> None:
-        """Copy slots within rows: each move is (row, from slots, to slots); all sources are read before any write."""
+        """Copy slots within rows: each move is (row, from slots, to slots); all sources are read
+        before any write.
+        """
         rows = [row for row, source, _ in moves for _ in source]
         sources = [slot for _, source, _ in moves for slot in source]
         targets = [slot for _, _, target in moves for slot in target]
@@ -163,7 +187,9 @@ class SlotCache(Cache):
             flat.index_copy_(1, target, flat.index_select(1, source))
 
     def clean(self, row: int, first: int) -> None:
-        """Empty the slots of `row` from `first` on: what is not finite there would spoil every sum over keys."""
+        """Empty the slots of `row` from `first` on: what is not finite there would spoil every sum
+        over keys.
+        """
         for stack in self.stacks.values():
             stack[:, row, :, first:] = 0
 
@@ -173,12 +199,16 @@ class SlotCache(Cache):
             stack[:, target, :, :length] = stack[:, source, :, :length]
 
     def fill_row(self, row: int, states: dict[tuple[int, int], Tensor], length: int) -> None:
-        """Write `length` tokens' keys and values, as `row_states` gives them, to the first slots of a row."""
+        """Write `length` tokens' keys and values, as `row_states` gives them, to the first slots of
+        a row.
+        """
         for shape, stack in self.stacks.items():
             stack[:, row, :, :length] = states[shape][:, :, :length]
 
     def row_states(self, row: int, length: int) -> dict[tuple[int, int], Tensor]:
-        """Copies of the first `length` slots of a row: by (heads, size) [2 * layers, heads, `length`, size]."""
+        """Copies of the first `length` slots of a row: by (heads, size) [2 * layers, heads,
+        `length`, size].
+        """
         return {shape: stack[:, row, :, :length].clone() for shape, stack in self.stacks.items()}
 
     def copy_from(self, other: "SlotCache", length: int) -> None:

@@ -14,7 +14,13 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from leapdecode.errors import DamagedModel, LeapdecodeError, ModelUnavailable, OptionError, UnsupportedModel
+from leapdecode.errors import (
+    DamagedModel,
+    LeapdecodeError,
+    ModelUnavailable,
+    OptionError,
+    UnsupportedModel,
+)
 from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import row_classes
@@ -23,7 +29,12 @@ from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
 
 ATTENTION = ("auto", "sdpa", "eager")
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 
 
 def pick_device(name: str) -> torch.device:
@@ -49,7 +60,9 @@ def pick_dtype(name: str | torch.dtype) -> torch.dtype | str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the hub's own retries and warnings out of the user's terminal; errors are raised, and told in one line."""
+    """Keep the hub's own retries and warnings out of the user's terminal; errors are raised, and
+    told in one line.
+    """
     loggers = [logging.getLogger(name) for name in ("huggingface_hub", "transformers")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -62,7 +75,9 @@ def quiet() -> Iterator[None]:
 
 
 def _offline() -> bool:
-    """Whether the hub's name does not even resolve; its client would retry for half a minute before saying so."""
+    """Whether the hub's name does not even resolve; its client would retry for half a minute before
+    saying so.
+    """
     if urllib.request.getproxies():
         return False
     host = urllib.parse.urlsplit(huggingface_hub.constants.ENDPOINT).hostname
@@ -73,14 +88,18 @@ def _offline() -> bool:
     return False
 
 
-def _unavailable(name: str, error: Exception, what: str = "causal model with safetensors weights") -> LeapdecodeError:
+def _unavailable(
+    name: str, error: Exception, what: str = "causal model with safetensors weights"
+) -> LeapdecodeError:
     if Path(name).is_file():
         return ModelUnavailable(f"{name!r} is a file; give the folder that a model was saved to")
     if name and Path(name).exists():
         first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         return ModelUnavailable(f"the folder {name!r} does not hold a loadable {what}: {first}")
     if not name or name.startswith((".", "/", "~")):
-        return ModelUnavailable(f"there is no folder {name!r}; give one with a saved model, or try `leapdecode demo`")
+        return ModelUnavailable(
+            f"there is no folder {name!r}; give one with a saved model, or try `leapdecode demo`"
+        )
     return ModelUnavailable(
         f"model {name!r} is not a local folder and cannot be fetched here; "
         "give a folder with a saved model, or try `leapdecode demo`, which needs no download"
@@ -94,13 +113,18 @@ def load_model(
     attn_implementation: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A causal model in evaluation mode. Half precision becomes float32 on a CPU when the dtype is `auto`.
+    """A causal model in evaluation mode. Half precision becomes float32 on a CPU when the dtype is
+    `auto`.
 
-    Raises `ModelUnavailable` when there is no such model here, `OptionError` for a bad device or dtype.
+    Raises `ModelUnavailable` when there is no such model here, `OptionError` for a bad device or
+    dtype.
     """
     place, wanted = pick_device(device), pick_dtype(dtype)
     if attn_implementation not in ATTENTION:
-        raise OptionError(f"attention {attn_implementation!r} takes no tree masks; choose from {', '.join(ATTENTION)}")
+        raise OptionError(
+            f"attention {attn_implementation!r} takes no tree masks; choose from "
+            f"{', '.join(ATTENTION)}"
+        )
     if not name:
         raise _unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
@@ -123,13 +147,20 @@ def load_model(
             if "Unrecognized model" in str(error):
                 raise _unavailable(name, error) from error
             if "Unrecognized configuration class" in str(error):
-                raise UnsupportedModel(f"{name!r} is no decoder-only causal model that transformers knows") from error
-            if backend == backends[-1] or ("sdpa" not in str(error) and "scaled_dot_product" not in str(error)):
-                raise UnsupportedModel(f"{name}: {(str(error).splitlines() or ['?'])[0][:300]}") from error
+                raise UnsupportedModel(
+                    f"{name!r} is no decoder-only causal model that transformers knows"
+                ) from error
+            if backend == backends[-1] or (
+                "sdpa" not in str(error) and "scaled_dot_product" not in str(error)
+            ):
+                raise UnsupportedModel(
+                    f"{name}: {(str(error).splitlines() or ['?'])[0][:300]}"
+                ) from error
     absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
     if absent:
         raise ModelUnavailable(
-            f"{name!r} lacks {len(absent)} of the model's weights ({absent[0]}, ...); they would be random"
+            f"{name!r} lacks {len(absent)} of the model's weights ({absent[0]}, ...); they would "
+            "be random"
         )
     if wanted == "auto" and place.type == "cpu" and model.dtype == torch.float16:
         model = model.float()
@@ -141,9 +172,13 @@ def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
     try:
         with quiet():
             return AutoTokenizer.from_pretrained(
-                name, trust_remote_code=trust_remote_code, local_files_only=Path(name).exists() or _offline()
+                name,
+                trust_remote_code=trust_remote_code,
+                local_files_only=Path(name).exists() or _offline(),
             )
-    except Exception as error:  # a damaged tokenizer file raises the tokenizers library's bare Exception
+    except (
+        Exception
+    ) as error:  # a damaged tokenizer file raises the tokenizers library's bare Exception
         raise _unavailable(name, error, "tokenizer") from error
 
 
@@ -155,11 +190,12 @@ def resolve(name: str, role: str) -> str:
 def prepare(
     model: Any, fallback: str | None = None, compiled: bool = False, exact: str | bool = False
 ) -> Runner | PlainRunner:
-    """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify trees.
+    """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify
+    trees.
 
-    With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that fails. With
-    `exact` it decodes exactly where it can ("auto": where that is cheap); raises `UnsupportedModel` where it must and
-    cannot.
+    With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that
+    fails. With `exact` it decodes exactly where it can ("auto": where that is cheap); raises
+    `UnsupportedModel` where it must and cannot.
     """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
@@ -201,4 +237,6 @@ def _compile(runner: Runner) -> None:
     except UnsupportedModel as error:
         raise OptionError(f"compile=True does not work for {name} here: {error}") from error
     if runner.compiled.uncompiled:
-        raise OptionError(f"compile=True: torch.compile leaves {name} uncompiled here; leave it out")
+        raise OptionError(
+            f"compile=True: torch.compile leaves {name} uncompiled here; leave it out"
+        )

@@ -1,7 +1,7 @@
 """The one mask builder: committed text, plus own ancestors, plus itself.
 
-Masks are additive (0 = visible, the dtype's minimum = hidden): sdpa and eager attention both read them right.
-Shapes: B batch rows, R rows evaluated per sequence, S visible slots.
+Masks are additive (0 = visible, the dtype's minimum = hidden): sdpa and eager attention both read
+them right. Shapes: B batch rows, R rows evaluated per sequence, S visible slots.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from torch import Tensor
 class RowPlan:
     """What one sequence evaluates in a forward: missing text first, then tree nodes.
 
-    `start` is the first slot to fill, `base` the root's slot; text token i goes to slot `start` + i, node n to slot
-    `base` + n at position `base` + its depth.
+    `start` is the first slot to fill, `base` the root's slot; text token i goes to slot `start` +
+    i, node n to slot `base` + n at position `base` + its depth.
     """
 
     row: int
@@ -39,23 +39,33 @@ class RowPlan:
         return [*self.missing, *[self.tokens[node] for node in self.nodes]]
 
     def row_slots(self) -> list[int]:
-        return [*range(self.start, self.start + len(self.missing)), *[self.base + node for node in self.nodes]]
+        return [
+            *range(self.start, self.start + len(self.missing)),
+            *[self.base + node for node in self.nodes],
+        ]
 
     def row_positions(self) -> list[int]:
         depths, base = self.depths, self.base
-        return [*range(self.start, self.start + len(self.missing)), *[base + depths[node] for node in self.nodes]]
+        return [
+            *range(self.start, self.start + len(self.missing)),
+            *[base + depths[node] for node in self.nodes],
+        ]
 
 
 def unpack_bits(rows: list[int], width: int) -> Tensor:
     """Bit sets as a bool tensor [len(rows), width]: bit i of row r at [r, i]."""
     size = -(-width // 8)
-    packed = torch.frombuffer(bytearray(b"".join(row.to_bytes(size, "little") for row in rows)), dtype=torch.uint8)
+    packed = torch.frombuffer(
+        bytearray(b"".join(row.to_bytes(size, "little") for row in rows)), dtype=torch.uint8
+    )
     bits = packed.view(len(rows), size, 1) >> torch.arange(8, dtype=torch.uint8) & 1
     return bits.view(len(rows), -1)[:, :width].bool()
 
 
-def build_mask(plans: list[RowPlan], rows: int, seen: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """[B, 1, R, S] additive mask in which every row sees the text before it and its own ancestors."""
+def build_mask(
+    plans: list[RowPlan], rows: int, seen: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """[B, 1, R, S] additive mask: every row sees the text before it and its own ancestors."""
     hidden = torch.finfo(dtype).min
     mask = torch.full((len(plans), 1, rows, seen), hidden, dtype=dtype, device=device)
     for number, plan in enumerate(plans):
@@ -70,12 +80,16 @@ def build_mask(plans: list[RowPlan], rows: int, seen: int, dtype: torch.dtype, d
         elif plan.nodes:
             width = len(plan.depths)
             visible = unpack_bits([plan.ancestors[node] for node in plan.nodes], width).to(device)
-            mask_RS[text : text + len(plan.nodes), plan.base : plan.base + width].masked_fill_(visible, 0)
+            mask_RS[text : text + len(plan.nodes), plan.base : plan.base + width].masked_fill_(
+                visible, 0
+            )
     return mask
 
 
 def windowed(mask: Tensor, plans: list[RowPlan], positions_BR: Tensor, window: int) -> Tensor:
-    """The same mask with keys `window` or more positions back hidden as well (sliding-window attention)."""
+    """The same mask with keys `window` or more positions back hidden as well (sliding-window
+    attention).
+    """
     if all(plan.end <= window for plan in plans):
         return mask
     seen = mask.shape[-1]
@@ -88,7 +102,8 @@ def windowed(mask: Tensor, plans: list[RowPlan], positions_BR: Tensor, window: i
 
 
 class RootMask:
-    """The mask of one sequence's root alone, kept from step to step: plain decoding shows one slot more each time.
+    """The mask of one sequence's root alone, kept from step to step: plain decoding shows one slot
+    more each time.
 
     It is changed in place, so every run needs its own.
     """
@@ -98,8 +113,14 @@ class RootMask:
 
     def build(self, base: int, seen: int, dtype: torch.dtype, device: torch.device) -> Tensor:
         """[1, 1, 1, S] additive mask that shows the slots up to `base`."""
-        if self.shown > base or self.mask.shape[-1] != seen or (self.mask.dtype, self.mask.device) != (dtype, device):
-            self.mask = torch.full((1, 1, 1, seen), torch.finfo(dtype).min, dtype=dtype, device=device)
+        if (
+            self.shown > base
+            or self.mask.shape[-1] != seen
+            or (self.mask.dtype, self.mask.device) != (dtype, device)
+        ):
+            self.mask = torch.full(
+                (1, 1, 1, seen), torch.finfo(dtype).min, dtype=dtype, device=device
+            )
             self.shown = 0
         self.mask[..., self.shown : base + 1] = 0
         self.shown = base + 1
@@ -108,7 +129,9 @@ class RootMask:
 
 @dataclass(frozen=True)
 class MaskForm:
-    """How a model takes its masks: one tensor, or one per layer type; a window of 0 is full attention."""
+    """How a model takes its masks: one tensor, or one per layer type; a window of 0 is full
+    attention.
+    """
 
     windows: tuple[tuple[str, int], ...]
 
@@ -117,7 +140,12 @@ class MaskForm:
         return MaskForm(tuple((kind, size if window else 0) for kind, window in self.windows))
 
     def build(
-        self, plans: list[RowPlan], positions_BR: Tensor, seen: int, dtype: torch.dtype, root: RootMask
+        self,
+        plans: list[RowPlan],
+        positions_BR: Tensor,
+        seen: int,
+        dtype: torch.dtype,
+        root: RootMask,
     ) -> Tensor | dict[str, Tensor]:
         rows, device = positions_BR.shape[1], positions_BR.device
         alone = len(plans) == 1 and rows == 1 and not plans[0].missing
@@ -126,5 +154,7 @@ class MaskForm:
             if alone and plans[0].nodes == [0]
             else build_mask(plans, rows, seen, dtype, device)
         )
-        made = {kind: windowed(full, plans, positions_BR, w) if w else full for kind, w in self.windows}
+        made = {
+            kind: windowed(full, plans, positions_BR, w) if w else full for kind, w in self.windows
+        }
         return made if len(made) > 1 else next(iter(made.values()))

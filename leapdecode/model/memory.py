@@ -10,8 +10,18 @@ import torch
 
 from leapdecode.errors import OptionError
 
-SHARE = 0.4  # of the free memory, for caches; one that grows is copied, and takes its place twice for a moment
-SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+# of the free memory, for caches; one that grows is copied, and takes its place twice for a moment
+SHARE = 0.4
+SIZES = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
 MEMINFO = Path("/proc/meminfo")
 LIMITS = (  # of a container: the limit, and what is used
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
@@ -52,7 +62,8 @@ class CacheMemory:
 
         Returns whether that is within the limit; if not, `owner` holds what it held before.
         """
-        if not size and owner not in self.held:  # nothing changes: a collected stream may ask in the middle of a sum
+        # nothing changes: a collected stream may ask in the middle of a sum
+        if not size and owner not in self.held:
             return True
         others = sum(self.held.values()) - self.held.get(owner, 0)
         if self.limit is not None:
@@ -81,7 +92,9 @@ def default_limit(device: torch.device) -> int | None:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Bytes that are free on a device: a GPU's, else the system's or the container's; None where unknown."""
+    """Bytes that are free on a device: a GPU's, else the system's or the container's; None where
+    unknown.
+    """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -113,7 +126,9 @@ def parse_size(value: int | str) -> int:
         if parts and parts[2].lower() in SIZES:
             value = int(float(parts[1]) * SIZES[parts[2].lower()])
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(f"cache_memory={value!r} must be a number of bytes, or a size like 512MB or 2GiB")
+        raise OptionError(
+            f"cache_memory={value!r} must be a number of bytes, or a size like 512MB or 2GiB"
+        )
     return value
 
 

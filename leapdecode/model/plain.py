@@ -197,7 +197,9 @@ def probe_plain(runner: PlainRunner) -> None:
 
 
 def _looks_ahead(runner: PlainRunner, ids: list[int]) -> bool:
-    """Whether logits at most tokens depend on the last one, which forwards of one size tell sharply."""
+    """Whether logits at most tokens depend on the last one, which forwards of one size tell
+    sharply.
+    """
     texts = [[*ids[:-1], token] for token in (ids[-1], (ids[-1] + 1) % runner.vocabulary)]
     fed = [torch.tensor([text], device=runner.device) for text in texts]
     one_NV, other_NV = (runner.model(input_ids=one, use_cache=False).logits[0, :-1] for one in fed)
@@ -227,7 +229,9 @@ def _decode(runner: PlainRunner, ids: list[int], starts: list[int], steps: int) 
     for text in texts:
         cache.allocate(text)
     for _ in range(steps + 1):
-        answers = cache.forward([Forward("target", text, TokenTree(text.pending)) for text in texts])
+        answers = cache.forward(
+            [Forward("target", text, TokenTree(text.pending)) for text in texts]
+        )
         for text, logits, answer in zip(texts, found, answers, strict=True):
             if answer.rows > len(text.tokens):
                 raise UnsupportedModel("transformers' generate adds tokens that a text has not")

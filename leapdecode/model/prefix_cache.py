@@ -55,7 +55,11 @@ class PrefixCache:
             if common_prefix(known.tokens, tokens) == len(tokens):
                 self._use(known)
                 return
-        for known in [known for known in self.prefixes if common_prefix(known.tokens, tokens) == len(known.tokens)]:
+        for known in [
+            known
+            for known in self.prefixes
+            if common_prefix(known.tokens, tokens) == len(known.tokens)
+        ]:
             self._drop(known)
         if most is not None:
             self.shrink(most - size)
@@ -63,7 +67,9 @@ class PrefixCache:
         self.kept_bytes += self.prefixes[-1].bytes
 
     def find(self, tokens: list[int], block: int = 1) -> tuple[Prefix | None, int]:
-        """What is kept of the longest prefix of `tokens`, and how many of its tokens are theirs, in whole blocks."""
+        """What is kept of the longest prefix of `tokens`, and how many of its tokens are theirs, in
+        whole blocks.
+        """
         head = tokens[:SHORTEST]
         alike = [known for known in self.prefixes if known.tokens[:SHORTEST] == head]
         if not alike or len(head) < SHORTEST:
@@ -87,7 +93,9 @@ class PrefixCache:
         self.kept_bytes -= prefix.bytes
 
 
-def keep_caches(runners: Iterable[Any], memory: CacheMemory, prefix_cache: bool) -> list[PrefixCache]:
+def keep_caches(
+    runners: Iterable[Any], memory: CacheMemory, prefix_cache: bool
+) -> list[PrefixCache]:
     """Let models keep their spare caches within `memory`, and with `prefix_cache` what texts leave.
 
     Returns the prefix caches.

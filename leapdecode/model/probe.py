@@ -1,8 +1,10 @@
-"""The load-time probe: small trees and a ragged batch against plain forwards of the very model that was loaded.
+"""The load-time probe: small trees and a ragged batch against plain forwards of the very model that
+was loaded.
 
-Flags are not enough: several architectures accept a tree mask and silently compute something else. How far a right
-tree may be from a plain forward is measured too, as the distance between plain forwards of the same text at different
-numbers of rows (`yardstick`), because in half precision that differs tenfold between models.
+Flags are not enough: several architectures accept a tree mask and silently compute something else.
+How far a right tree may be from a plain forward is measured too, as the distance between plain
+forwards of the same text at different numbers of rows (`yardstick`), because in half precision that
+differs tenfold between models.
 """
 
 import contextlib
@@ -22,7 +24,8 @@ from leapdecode.model.yardstick import cap, in_one_block, in_pieces
 TEXT = 16  # tokens of the longer probe text; a second one is half as long
 SINGLE = 3  # nodes that are evaluated one at a time
 FACTOR = 3.0  # a wrong mask moves logits by more than this many times what rounding does
-FLOOR = {torch.float64: 1e-6, torch.float32: 1e-5}  # rounding is at least this (float64 models use float32 inside)
+# rounding is at least this (float64 models use float32 inside)
+FLOOR = {torch.float64: 1e-6, torch.float32: 1e-5}
 HALF_FLOOR = 0.02
 WINDOW = 6  # tokens that attention sees during the probe, where the model's window is larger
 PIECES = 6  # rows at least whose rounding is measured
@@ -34,7 +37,8 @@ class ProbeReport:
 
     Attributes:
         worst: root mean square of (tree - plain), the largest of the kinds of forwards.
-        tolerance: what is allowed: `FACTOR` times what rounding does, and never more than `yardstick.cap`.
+        tolerance: what is allowed: `FACTOR` times what rounding does, and never more than
+            `yardstick.cap`.
         nodes: nodes compared.
     """
 
@@ -46,15 +50,21 @@ class ProbeReport:
 def _texts(runner: Runner) -> list[Sequence]:
     longest = min(TEXT, runner.max_length - 8)
     if longest < 4:
-        raise UnsupportedModel(f"its context of {runner.max_length} tokens leaves no room for guesses")
+        raise UnsupportedModel(
+            f"its context of {runner.max_length} tokens leaves no room for guesses"
+        )
     lengths = (longest, max(longest // 2, 2))
     make = torch.Generator().manual_seed(0)
-    draw = [torch.randint(runner.vocabulary, (length,), generator=make).tolist() for length in lengths]
-    return [Sequence(ids, SamplingParams(max_tokens=64), max_length=runner.max_length) for ids in draw]
+    draw = [
+        torch.randint(runner.vocabulary, (length,), generator=make).tolist() for length in lengths
+    ]
+    return [
+        Sequence(ids, SamplingParams(max_tokens=64), max_length=runner.max_length) for ids in draw
+    ]
 
 
 def _bushy(pending: int, vocabulary: int) -> TokenTree:
-    """Two branches of two, so that ancestors, siblings and a path that must be moved are all there."""
+    """Two branches of two: ancestors, siblings and a path that must be moved are all there."""
     tree = TokenTree(pending)
     for branch in (1, 2):
         below = tree.add(0, (pending + branch) % vocabulary, "probe")
@@ -70,7 +80,9 @@ def _distance(one_V: Tensor, other_V: Tensor) -> float:
 
 
 class _Comparison:
-    """Distances of tree logits from plain ones by kind of forward, and of plain ones from each other."""
+    """Distances of tree logits from plain ones by kind of forward, and of plain ones from each
+    other.
+    """
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -82,23 +94,34 @@ class _Comparison:
         for leaf in (len(tree) // 2, len(tree) - 1):
             self.leaf(kind, text, tree, leaf, logits)
 
-    def leaf(self, kind: str, text: Sequence, tree: TokenTree, leaf: int, logits: dict[int, Tensor]) -> None:
-        """Compare the nodes down to `leaf` that have `logits` with plain forwards over the text and that path."""
+    def leaf(
+        self, kind: str, text: Sequence, tree: TokenTree, leaf: int, logits: dict[int, Tensor]
+    ) -> None:
+        """Compare the nodes down to `leaf` that have `logits` with plain forwards over the text and
+        that path.
+        """
         ids, keep = text.tokens + tree.path_tokens(leaf), tree.depths[leaf] + 1
         keep = min(max(keep, PIECES), len(ids))
         plain_NV = in_one_block(self.runner.model, ids, keep)
         pieces_NV = in_pieces(self.runner.model, ids, keep)
-        self.rounding += [_distance(one, other) for one, other in zip(plain_NV, pieces_NV, strict=True)]
+        self.rounding += [
+            _distance(one, other) for one, other in zip(plain_NV, pieces_NV, strict=True)
+        ]
         node, place = leaf, keep - 1
         while node >= 0:
             if node in logits:
-                # of two right answers the nearer one counts: which kernel a row takes is not in question
-                apart = min(_distance(given[place], logits[node]) for given in (plain_NV, pieces_NV))
+                # of two right answers the nearer one counts: which kernel a row takes is not in
+                # question
+                apart = min(
+                    _distance(given[place], logits[node]) for given in (plain_NV, pieces_NV)
+                )
                 self.found.setdefault(kind, []).append(apart)
             node, place = tree.parents[node], place - 1
 
     def report(self) -> ProbeReport:
-        """Means over the nodes: a mixture of experts may route one otherwise, a wrong mask is wrong at most."""
+        """Means over the nodes: a mixture of experts may route one otherwise, a wrong mask is wrong
+        at most.
+        """
         means = [_mean(distances) for distances in self.found.values()]
         floor = FLOOR.get(self.runner.dtype, HALF_FLOOR)
         tolerance = min(FACTOR * max(_mean(self.rounding), floor), cap(self.runner.dtype))
@@ -116,7 +139,9 @@ def _measure(runner: Runner) -> ProbeReport:
     for text in texts:
         cache.allocate(text)
     trees = [_bushy(text.pending, runner.vocabulary) for text in texts]
-    together = cache.forward([Forward("target", t, tree) for t, tree in zip(texts, trees, strict=True)])
+    together = cache.forward(
+        [Forward("target", t, tree) for t, tree in zip(texts, trees, strict=True)]
+    )
     for text, tree, raw in zip(texts, trees, together, strict=True):
         compare.leaves("batch", text, tree, dict(zip(raw.nodes, raw.logits_NV, strict=True)))
     text, tree = texts[0], trees[0]
@@ -138,7 +163,9 @@ def _measure(runner: Runner) -> ProbeReport:
 
 @contextlib.contextmanager
 def _narrow_windows(runner: Runner) -> Iterator[None]:
-    """For a while, windows that the probe's texts are longer than: masks of other windows are made in the same way."""
+    """For a while, windows that the probe's texts are longer than: masks of other windows are made
+    in the same way.
+    """
     form = runner.form
     if not any(window > WINDOW for _, window in form.windows):
         yield
@@ -152,7 +179,9 @@ def _narrow_windows(runner: Runner) -> Iterator[None]:
 
 
 def probe(runner: Runner) -> ProbeReport:
-    """Check tree, growth, commit and ragged batch; raises `UnsupportedModel` when the logits are wrong."""
+    """Check tree, growth, commit and ragged batch; raises `UnsupportedModel` when the logits are
+    wrong.
+    """
     try:
         with _narrow_windows(runner):
             report = _measure(runner)
@@ -161,10 +190,14 @@ def probe(runner: Runner) -> ProbeReport:
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         raise UnsupportedModel(f"a tree's forward fails ({first_line(error)})") from error
     if not math.isfinite(report.worst + report.tolerance):
-        raise DamagedModel(f"{type(runner.model).__name__} gives logits that are not finite; its weights are damaged")
+        raise DamagedModel(
+            f"{type(runner.model).__name__} gives logits that are not finite; its weights are "
+            "damaged"
+        )
     if report.worst > report.tolerance:
         raise UnsupportedModel(
-            f"its logits at a tree's nodes differ from plain decoding's by {report.worst:.2g} standard deviations, "
+            f"its logits at a tree's nodes differ from plain decoding's by {report.worst:.2g} "
+            "standard deviations, "
             f"where rounding explains {report.tolerance:.2g}"
         )
     return report

@@ -21,7 +21,13 @@ from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, b
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.sequence_cache import Room
-from leapdecode.model.traits import context_length, first_line, masks_of, refuse_by_flag, text_config
+from leapdecode.model.traits import (
+    context_length,
+    first_line,
+    masks_of,
+    refuse_by_flag,
+    text_config,
+)
 
 if TYPE_CHECKING:
     from leapdecode.model.exact import RowClasses
@@ -39,14 +45,16 @@ class Launched:
     def wait(self) -> tuple[Tensor, float]:
         """The logits, once they are there, and the seconds since the launch."""
         if self.logits.is_cuda:
-            torch.cuda.synchronize(self.logits.device)  # else the clock shows when the work was launched
+            # else the clock shows when the work was launched
+            torch.cuda.synchronize(self.logits.device)
         return self.logits, time.perf_counter() - self.began
 
 
 class Runner:
     """An unmodified model, with what the engine must know about it.
 
-    Raises `UnsupportedModel` when its flags or its layout rule out token trees. `probe` checks the rest.
+    Raises `UnsupportedModel` when its flags or its layout rule out token trees. `probe` checks the
+    rest.
     """
 
     def __init__(self, model: Any) -> None:
@@ -62,7 +70,8 @@ class Runner:
         self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
-        self.lock = threading.RLock()  # a collected stream gives its cache back, perhaps while this is held
+        # a collected stream gives its cache back, perhaps while this is held
+        self.lock = threading.RLock()
 
     def bucketed(self, slots: int) -> int:
         """`slots` rounded up to what attention may see at a time."""
@@ -107,15 +116,22 @@ class Runner:
         with self.lock:
             self.spare = [cache] if size <= SPARE_BYTES else []
 
-    def call(self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0) -> tuple[Tensor, float]:
-        """`launch` and wait: logits [B, kept rows, V] from the first tree row on, and the forward's seconds."""
+    def call(
+        self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
+    ) -> tuple[Tensor, float]:
+        """`launch` and wait: logits [B, kept rows, V] from the first tree row on, and the forward's
+        seconds.
+        """
         return self.launch(plans, cache, rows, more).wait()
 
-    def launch(self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0) -> Launched:
+    def launch(
+        self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
+    ) -> Launched:
         """Start one forward over all `plans`; nothing in here waits for the device.
 
-        Every sequence gets as many rows as the longest plan, or `rows` if that is more. What is padded repeats the
-        plan's first token behind its own slots, where nobody looks. `more` further blocks of slots are visible.
+        Every sequence gets as many rows as the longest plan, or `rows` if that is more. What is
+        padded repeats the plan's first token behind its own slots, where nobody looks. `more`
+        further blocks of slots are visible.
         """
         counts = [plan.count for plan in plans]
         rows = max(*counts, rows)
@@ -137,7 +153,12 @@ class Runner:
         return Launched(logits[:, logits.shape[1] - kept :], began)
 
     def _forward(
-        self, ids_BR: Tensor, positions_BR: Tensor, mask: Tensor | dict[str, Tensor], cache: SlotCache, kept: int
+        self,
+        ids_BR: Tensor,
+        positions_BR: Tensor,
+        mask: Tensor | dict[str, Tensor],
+        cache: SlotCache,
+        kept: int,
     ) -> Tensor:
         """The model's logits, of the last `kept` rows at least."""
         if self.compiled is not None and self.compiled.takes(len(ids_BR), ids_BR.shape[1], kept):
@@ -156,15 +177,19 @@ class Runner:
 
 @torch.inference_mode()
 def read_layout(model: Any) -> Layout:
-    """Shapes, dtype and device of every layer's keys and values, read off a forward of one token."""
+    """Shapes, dtype and device of each layer's keys and values, read off a forward of one token."""
     device = model.get_input_embeddings().weight.device
     try:
         output = model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device), use_cache=True)
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        raise UnsupportedModel(f"a plain forward of one token fails ({first_line(error)})") from error
+        raise UnsupportedModel(
+            f"a plain forward of one token fails ({first_line(error)})"
+        ) from error
     layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
-        raise UnsupportedModel("its cache does not hold keys and values for every layer, so it cannot be rolled back")
+        raise UnsupportedModel(
+            "its cache does not hold keys and values for every layer, so it cannot be rolled back"
+        )
     keys = tuple((layer.keys.shape[1], layer.keys.shape[3]) for layer in layers)
     values = tuple((layer.values.shape[1], layer.values.shape[3]) for layer in layers)
     return Layout(keys, values, layers[0].keys.dtype, layers[0].keys.device)

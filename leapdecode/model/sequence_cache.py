@@ -16,7 +16,9 @@ class Room:
 
 @dataclass(slots=True)
 class SequenceCache:
-    """A model's cached tokens for one sequence, in one cache row; `evaluated` nodes of `tree` lie behind them."""
+    """A model's cached tokens for one sequence, in one cache row; `evaluated` nodes of `tree` lie
+    behind them.
+    """
 
     row: int
     tokens: list[int] = field(default_factory=list)
@@ -37,7 +39,9 @@ class SequenceCache:
         new = range(self.evaluated, len(tree))
         nodes = [n for n in new if tree.depths[n] <= deepest and n not in tree.skipped]
         missing = text[start:base]
-        return RowPlan(self.row, start, base, missing, nodes, tree.tokens, tree.ancestors, tree.depths)
+        return RowPlan(
+            self.row, start, base, missing, nodes, tree.tokens, tree.ancestors, tree.depths
+        )
 
     def cut(self, text: list[int]) -> None:
         """Keep what is cached of `text`, and no tree."""
@@ -47,12 +51,16 @@ class SequenceCache:
 
 
 def deepest_of(sequence: Sequence, base: int, max_length: int) -> int:
-    """The depth of the last nodes of use behind `base` tokens: by the token limit, and in a context of `max_length`."""
+    """The depth of the last nodes of use behind `base` tokens: by the token limit, and in a context
+    of `max_length`.
+    """
     return min(sequence.limit - 2, max_length - 1) - base
 
 
 def common_prefix(first: list[int], second: list[int], known: int = 0) -> int:
-    """Length of the longest common prefix, of which `known` tokens are already known to agree; found by halving."""
+    """Length of the longest common prefix, of which `known` tokens are already known to agree;
+    found by halving.
+    """
     high = min(len(first), len(second))
     low = min(known, high)
     if first[low:high] == second[low:high]:

@@ -1,4 +1,5 @@
-"""What floating point alone does to a model's logits: its own plain forwards, at different numbers of rows.
+"""What floating point alone does to a model's logits: its own plain forwards, at different numbers
+of rows.
 
 No tree, mask or cache of ours is in them, so what is judged by them is not judged by itself.
 
@@ -20,13 +21,15 @@ HALF_CAP = 0.5
 
 
 def cap(dtype: torch.dtype) -> float:
-    """The largest difference that rounding may explain, in units of the logits' standard deviation."""
+    """The largest difference that rounding may explain, in standard deviations of the logits."""
     return CAPS.get(dtype, HALF_CAP)
 
 
 @torch.inference_mode()
 def in_one_block(model: Any, ids: list[int], keep: int, copies: int = 1) -> Tensor:
-    """[keep, V] logits of the last `keep` of `ids`, of one forward without a cache over `copies` of them."""
+    """[keep, V] logits of the last `keep` of `ids`, of one forward without a cache over `copies` of
+    them.
+    """
     limit = {"logits_to_keep": keep} if _keeps(model) else {}
     output = model(input_ids=_batch(model, ids, copies), use_cache=False, **limit)
     return output.logits[0, -keep:]
@@ -34,7 +37,9 @@ def in_one_block(model: Any, ids: list[int], keep: int, copies: int = 1) -> Tens
 
 @torch.inference_mode()
 def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
-    """[keep, V] logits of the last `keep` of `ids`, through the model's own cache, in pieces of 1, 2, 3, ... rows."""
+    """[keep, V] logits of the last `keep` of `ids`, through the model's own cache, in pieces of 1,
+    2, 3, ... rows.
+    """
     found, cache, start = [], DynamicCache(), 0
     for size in _sizes(len(ids), keep):
         piece = _batch(model, ids[start : start + size], 1)

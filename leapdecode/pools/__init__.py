@@ -1,1 +1,3 @@
-"""What methods remember: n-grams, earlier occurrences, the lookahead window. Plain Python, no models."""
+"""What methods remember: n-grams, earlier occurrences, the lookahead window. Plain Python, no
+models.
+"""

@@ -1,6 +1,8 @@
-"""Lookahead decoding's two branches as one tree: n-grams of a pool to verify, and a window that makes new ones.
+"""Lookahead decoding's two branches as one tree: n-grams of a pool to verify, and a window that
+makes new ones.
 
-Used by whoever decodes with lookahead: the target (`methods/lookahead.py`) or a draft (`methods/ouroboros.py`).
+Used by whoever decodes with lookahead: the target (`methods/lookahead.py`) or a draft
+(`methods/ouroboros.py`).
 """
 
 from itertools import islice
@@ -22,9 +24,20 @@ class Branches:
     """
 
     def __init__(
-        self, pool: NgramPool, window: LookaheadWindow | None, size: int, guesses: int, from_text: bool
+        self,
+        pool: NgramPool,
+        window: LookaheadWindow | None,
+        size: int,
+        guesses: int,
+        from_text: bool,
     ) -> None:
-        self.pool, self.window, self.size, self.guesses, self.from_text = pool, window, size, guesses, from_text
+        self.pool, self.window, self.size, self.guesses, self.from_text = (
+            pool,
+            window,
+            size,
+            guesses,
+            from_text,
+        )
 
     def begin(self, tokens: list[int]) -> None:
         """Start behind `tokens`, the last of which is the next tree's root."""
@@ -34,7 +47,8 @@ class Branches:
             self.pool.add_text(tokens, self.size)
 
     def tree(self, root: int, source: str, before: list[int] | None = None) -> TokenTree:
-        """The next tree: the pool's newest n-grams as chains of `source` below the root; `place` adds the window.
+        """The next tree: the pool's newest n-grams as chains of `source` below the root; `place`
+        adds the window.
 
         Given the tokens `before` the root, n-grams come first that followed more of them.
         """
@@ -54,14 +68,22 @@ class Branches:
     @property
     def nodes(self) -> set[int]:
         """Nodes of the last tree that belong to the window, without the root."""
-        return {node for level in self.window.nodes for node in level} - {0} if self.window is not None else set()
+        return (
+            {node for level in self.window.nodes for node in level} - {0}
+            if self.window is not None
+            else set()
+        )
 
     def gained(self, tree: TokenTree, path: list[int]) -> int:
         """How many tokens of an accepted path there were thanks to the window."""
-        return sum(tree.match_lengths[node] == HARVESTED or tree.sources[node] == "window" for node in path)
+        return sum(
+            tree.match_lengths[node] == HARVESTED or tree.sources[node] == "window" for node in path
+        )
 
     def advance(self, choices: list[int], tokens: list[int], accepted: int) -> None:
-        """Learn from a step whose last `accepted` of `tokens` are new; the last one is the next root."""
+        """Learn from a step whose last `accepted` of `tokens` are new; the last one is the next
+        root.
+        """
         if self.window is not None:
             self.window.advance(choices, accepted, tokens[-1], self.pool)
         if self.from_text:

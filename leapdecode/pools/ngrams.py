@@ -20,12 +20,13 @@ Origin = tuple[int, tuple[int, ...]]  # match length, the tokens before the key
 class NgramPool:
     """Maps a key token to at most `per_key` continuations, most recently used last (lookahead's G).
 
-    Each continuation has a match length, 1 for what comes from a window and else 0 (the lowest stays), and where it was
-    found in a text, the tokens before its key there.
+    Each continuation has a match length, 1 for what comes from a window and else 0 (the lowest
+    stays), and where it was found in a text, the tokens before its key there.
 
     Args:
         per_key: continuations per key token.
-        most_tokens: the least recently used n-grams leave once all of them together hold more; None: no bound.
+        most_tokens: the least recently used n-grams leave once all of them together hold more;
+            None: no bound.
 
     Attributes:
         tokenizer: fingerprint of the tokenizer that the ids belong to, None until one is known.
@@ -39,14 +40,19 @@ class NgramPool:
         self.tokenizer: str | None = None
         self.vocabulary: int | None = None  # of the model that the ids were last compared with
         self.entries: dict[int, OrderedDict[tuple[int, ...], Origin]] = {}
-        self.uses: OrderedDict[tuple[int, tuple[int, ...]], None] = OrderedDict()  # kept where the tokens are bounded
+        # kept where the tokens are bounded
+        self.uses: OrderedDict[tuple[int, tuple[int, ...]], None] = OrderedDict()
         self.tokens = 0
 
     def __len__(self) -> int:
         return sum(len(values) for values in self.entries.values())
 
-    def add(self, key: int, value: tuple[int, ...], match_length: int = 0, before: tuple[int, ...] = ()) -> None:
-        """Remember that `value` followed `key`; the least recently used continuation leaves when there are too many."""
+    def add(
+        self, key: int, value: tuple[int, ...], match_length: int = 0, before: tuple[int, ...] = ()
+    ) -> None:
+        """Remember that `value` followed `key`; the least recently used continuation leaves when
+        there are too many.
+        """
         if self.per_key == 0:
             return
         values = self.entries.setdefault(key, OrderedDict())
@@ -74,7 +80,7 @@ class NgramPool:
                 del self.entries[key]
 
     def add_text(self, tokens: list[int], size: int, new: int | None = None) -> None:
-        """Remember every `size`-gram of `tokens`, or only those that end in the last `new` tokens."""
+        """Remember `size`-grams of `tokens`: all, or those that end in the last `new` tokens."""
         first = 0 if new is None else max(len(tokens) - size + 1 - new, 0)
         for start in range(first, len(tokens) - size + 1):
             before = tuple(tokens[max(start - BEFORE, 0) : start])
@@ -88,36 +94,49 @@ class NgramPool:
             if self.most_tokens is not None:
                 self.uses.move_to_end((key, value))
 
-    def get(self, key: int, before: list[int] | None = None) -> Iterator[tuple[tuple[int, ...], int]]:
+    def get(
+        self, key: int, before: list[int] | None = None
+    ) -> Iterator[tuple[tuple[int, ...], int]]:
         """(continuation, match_length) pairs of `key`, newest first.
 
-        Given the tokens `before` the key, continuations come first that followed more of them. Their match length is 1
-        plus that number, where there are any.
+        Given the tokens `before` the key, continuations come first that followed more of them.
+        Their match length is 1 plus that number, where there are any.
         """
         found = reversed(self.entries.get(key, OrderedDict()).items())
         if before is None:
             return ((value, match_length) for value, (match_length, _) in found)
-        matched = [(matching(there, before), value, match_length) for value, (match_length, there) in found]
+        matched = [
+            (matching(there, before), value, match_length) for value, (match_length, there) in found
+        ]
         matched.sort(key=lambda item: -item[0])
-        return ((value, 1 + count if count else match_length) for count, value, match_length in matched)
+        return (
+            (value, 1 + count if count else match_length) for count, value, match_length in matched
+        )
 
     def bind(self, tokenizer: str, vocabulary: int | None = None) -> None:
         """Tie the pool to a tokenizer's fingerprint, and compare its ids with a model's vocabulary.
 
-        Raises `PoolError` where it is another tokenizer's already, or holds an id that the model lacks.
+        Raises `PoolError` where it is another tokenizer's already, or holds an id that the model
+        lacks.
         """
         if self.tokenizer not in (None, tokenizer):
-            raise PoolError("the pool belongs to another tokenizer, so its ids mean other words; use one pool for each")
+            raise PoolError(
+                "the pool belongs to another tokenizer, so its ids mean other words; use one pool "
+                "for each"
+            )
         if vocabulary not in (None, self.vocabulary):  # ids that came since are that model's own
             self._check_ids(vocabulary)
             self.vocabulary = vocabulary
         self.tokenizer = tokenizer
 
     def _check_ids(self, vocabulary: int) -> None:
-        highest = max((token for key, value in self._ngrams() for token in (key, *value)), default=0)
+        highest = max(
+            (token for key, value in self._ngrams() for token in (key, *value)), default=0
+        )
         if highest >= vocabulary:
             raise PoolError(
-                f"the pool holds token {highest}, but the model's ids go from 0 to {vocabulary - 1}; "
+                f"the pool holds token {highest}, but the model's ids go from 0 to "
+                f"{vocabulary - 1}; "
                 "use the pool with the model that it was made with, or start a new one"
             )
 
@@ -153,7 +172,9 @@ class NgramPool:
             beside.unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, path: str | Path, per_key: int = PER_KEY, most_tokens: int | None = MOST_TOKENS) -> "NgramPool":
+    def load(
+        cls, path: str | Path, per_key: int = PER_KEY, most_tokens: int | None = MOST_TOKENS
+    ) -> "NgramPool":
         """The pool in a file; raises `PoolError` where it cannot be read."""
         pool = cls(per_key, most_tokens)
         try:
@@ -164,8 +185,12 @@ class NgramPool:
             if not isinstance(pool.tokenizer, str | None):
                 raise ValueError("tokenizer is a fingerprint, or null")
             for match_length, before, key, *value in ngrams:
-                if not value or not all(type(n) is int and n >= 0 for n in (match_length, *before, key, *value)):
-                    raise ValueError("an n-gram is a match length, the ids before it, and at least two token ids")
+                if not value or not all(
+                    type(n) is int and n >= 0 for n in (match_length, *before, key, *value)
+                ):
+                    raise ValueError(
+                        "an n-gram is a match length, the ids before it, and at least two token ids"
+                    )
                 pool.add(key, tuple(value), match_length, tuple(before))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             reason = " ".join(str(error).split())[:REASON]

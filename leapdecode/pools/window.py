@@ -1,7 +1,7 @@
 """The lookahead window: a grid of Jacobi trajectories whose columns become n-grams.
 
-`levels[l][j]` is the guess for the token l + j places behind the pending token; `levels[0][0]` is the pending token
-itself. Level l was guessed l steps after level 0.
+`levels[l][j]` is the guess for the token l + j places behind the pending token; `levels[0][0]` is
+the pending token itself. Level l was guessed l steps after level 0.
 """
 
 import random
@@ -13,16 +13,20 @@ HARVESTED = 1  # the match length of n-grams that come from a window
 
 
 class LookaheadWindow:
-    """W columns of at most `ngram` - 1 levels, with the mechanics of one step: place, harvest, shift.
+    """W columns of at most `ngram` - 1 levels, with the mechanics of one step: place, harvest,
+    shift.
 
     Args:
         width: columns (the paper's W).
         ngram: tokens of a harvested n-gram (the paper's N); 2 is Jacobi decoding.
         filler: tokens that new columns start from.
-        shift: move the window by the accepted length; False keeps it in place, as the published code does.
+        shift: move the window by the accepted length; False keeps it in place, as the published
+            code does.
     """
 
-    def __init__(self, width: int, ngram: int, filler: list[int], source: random.Random, shift: bool = True) -> None:
+    def __init__(
+        self, width: int, ngram: int, filler: list[int], source: random.Random, shift: bool = True
+    ) -> None:
         self.width, self.height, self.shift = width, ngram - 1, shift
         self.filler, self.random = filler, source
         self.levels = [[self.random.choice(filler) for _ in range(width)]]
@@ -30,9 +34,14 @@ class LookaheadWindow:
         self.nodes: list[list[int]] = []
 
     def resize(self, width: int, pending: int) -> None:
-        """Change the number of columns: the last ones are dropped, or new ones start from filler; 0 rests."""
+        """Change the number of columns: the last ones are dropped, or new ones start from filler; 0
+        rests.
+        """
         if width and not self.width:
-            self.levels, self.stale = [[self.random.choice(self.filler) for _ in range(width)]], [0] * width
+            self.levels, self.stale = (
+                [[self.random.choice(self.filler) for _ in range(width)]],
+                [0] * width,
+            )
         more = width - self.width if self.width else 0
         filled = [[self.random.choice(self.filler) for _ in range(more)] for _ in self.levels]
         self.levels = [level[:width] + new for level, new in zip(self.levels, filled, strict=True)]
@@ -46,7 +55,9 @@ class LookaheadWindow:
             self.levels[0][0] = pending
 
     def place(self, tree: TokenTree) -> None:
-        """Add the window's cells to `tree`: (0, j) below (0, j-1), (l, j) below (l-1, j); the root is (0, 0)."""
+        """Add the window's cells to `tree`: (0, j) below (0, j-1), (l, j) below (l-1, j); the root
+        is (0, 0).
+        """
         if not self.width:
             self.nodes = []
             return
@@ -54,12 +65,16 @@ class LookaheadWindow:
         self.nodes = [first]
         for level in self.levels[1:]:
             below = self.nodes[-1]
-            self.nodes.append([tree.add(below[j], token, "window") for j, token in enumerate(level)])
+            self.nodes.append(
+                [tree.add(below[j], token, "window") for j, token in enumerate(level)]
+            )
 
     def advance(self, choices: list[int], accepted: int, pending: int, pool: NgramPool) -> None:
-        """Learn the target's choices at the deepest level, harvest full columns, and shift by `accepted` tokens.
+        """Learn the target's choices at the deepest level, harvest full columns, and shift by
+        `accepted` tokens.
 
-        `choices` are those of the tree that `place` filled; a choice of -1 (not evaluated) ends the window's growth.
+        `choices` are those of the tree that `place` filled; a choice of -1 (not evaluated) ends the
+        window's growth.
         """
         if not self.nodes:
             return

@@ -1,4 +1,4 @@
-"""Counter-based Gumbel noise: a function of (seed, stream, position, token id) and of nothing else."""
+"""Counter-based Gumbel noise: a function of (seed, stream, position, token id) alone."""
 
 import hashlib
 from collections.abc import Hashable
@@ -24,7 +24,9 @@ def _shift(bits: Tensor, by: int) -> Tensor:
 
 
 def uniform(keys_D: Tensor, tokens_K: Tensor) -> Tensor:
-    """[D, K] float64 uniforms in (0, 1) for D keys and K token ids: splitmix64's finaliser over key + id * golden."""
+    """[D, K] float64 uniforms in (0, 1) for D keys and K token ids: splitmix64's finaliser over key
+    + id * golden.
+    """
     bits = keys_D[:, None] + (tokens_K[None, :] + 1) * _GOLDEN
     bits = (bits ^ _shift(bits, 30)) * _MIX_1
     bits = (bits ^ _shift(bits, 27)) * _MIX_2

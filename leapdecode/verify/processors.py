@@ -34,7 +34,8 @@ def refuse_stateful(processor: Any) -> None:
     name = type(processor).__name__
     if name in STATEFUL or getattr(processor, "stateful", False):
         raise OptionError(
-            f"logits processor {name} keeps state between calls, so it cannot score several guesses at once"
+            f"logits processor {name} keeps state between calls, so it cannot score several "
+            "guesses at once"
         )
 
 
@@ -52,7 +53,11 @@ class Pipeline:
         self.counted: list[int] = []
         self.shown: list[int] = []  # the text that `buffer` holds, for custom processors
         self.buffer = torch.empty(0, dtype=torch.long)
-        self.penalised = (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) != (
+        self.penalised = (
+            params.repetition_penalty,
+            params.presence_penalty,
+            params.frequency_penalty,
+        ) != (
             1.0,
             0.0,
             0.0,
@@ -60,9 +65,13 @@ class Pipeline:
         self.warpers = list(_warpers(params))
         self.changes = bool(params.logit_bias or self.penalised or self.custom or self.warpers)
 
-    def __call__(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
-        """Processed scores [N, V] for `nodes` of `tree`, whose root is the last token of `context`."""
-        scores = logits_NV if logits_NV.dtype in (torch.float32, torch.float64) else logits_NV.float()
+    def __call__(
+        self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
+    ) -> Tensor:
+        """Processed scores [N, V] of `nodes` of `tree`, whose root is `context`'s last token."""
+        scores = (
+            logits_NV if logits_NV.dtype in (torch.float32, torch.float64) else logits_NV.float()
+        )
         if self.params.logit_bias:
             scores = scores + self._bias(scores)
         if self.penalised:
@@ -78,10 +87,15 @@ class Pipeline:
             ids = torch.tensor(list(self.params.logit_bias))
             if int(ids.min()) < 0 or int(ids.max()) >= scores.shape[-1]:
                 raise OptionError(
-                    f"logit_bias names token {int(ids.max())}; token ids go from 0 to {scores.shape[-1] - 1}"
+                    f"logit_bias names token {int(ids.max())}; token ids go from 0 to "
+                    f"{scores.shape[-1] - 1}"
                 )
             values = torch.tensor(list(self.params.logit_bias.values()), dtype=scores.dtype)
-            self.bias = torch.zeros(scores.shape[-1], dtype=scores.dtype).index_put((ids,), values).to(scores.device)
+            self.bias = (
+                torch.zeros(scores.shape[-1], dtype=scores.dtype)
+                .index_put((ids,), values)
+                .to(scores.device)
+            )
         return self.bias
 
     def _count(self, context: list[int], scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -96,22 +110,32 @@ class Pipeline:
         self.counted = list(context)
         return self.seen, self.said
 
-    def _penalise(self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+    def _penalise(
+        self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
+    ) -> Tensor:
         seen, said = self._count(context, scores)
         paths = torch.zeros(scores.shape, dtype=torch.long, device=scores.device)
         pairs = [(row, token) for row, node in enumerate(nodes) for token in tree.path_tokens(node)]
         if pairs:
             index = torch.tensor(pairs, device=scores.device)
-            paths.index_put_((index[:, 0], index[:, 1]), torch.ones_like(index[:, 0]), accumulate=True)
+            paths.index_put_(
+                (index[:, 0], index[:, 1]), torch.ones_like(index[:, 0]), accumulate=True
+            )
         p = self.params
         if p.repetition_penalty != 1.0:
-            penalised = torch.where(scores < 0, scores * p.repetition_penalty, scores / p.repetition_penalty)
+            penalised = torch.where(
+                scores < 0, scores * p.repetition_penalty, scores / p.repetition_penalty
+            )
             scores = torch.where(seen + paths > 0, penalised, scores)
         counts = said + paths
         return scores - p.presence_penalty * (counts > 0) - p.frequency_penalty * counts
 
-    def _custom(self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
-        """Nodes of one depth have contexts of one length, so each depth is one call of each processor."""
+    def _custom(
+        self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
+    ) -> Tensor:
+        """Nodes of one depth have contexts of one length, so each depth is one call of each
+        processor.
+        """
         by_depth: dict[int, list[int]] = {}
         for row, node in enumerate(nodes):
             by_depth.setdefault(tree.depths[node], []).append(row)
@@ -126,7 +150,9 @@ class Pipeline:
         return scores
 
     def _text(self, context: list[int], device: torch.device) -> Tensor:
-        """[1, length] ids of `context`; a long text is made a tensor once, and grows with what is new."""
+        """[1, length] ids of `context`; a long text is made a tensor once, and grows with what is
+        new.
+        """
         known = len(self.shown)
         if not known or context[:known] != self.shown:
             self.shown, known = [], 0

@@ -1,7 +1,8 @@
 """The rejection verifier: it keeps the target's law, not the text of plain decoding.
 
-Leviathan et al. 2023 and Chen et al. 2023 for chains; with and without replacement for trees as in SpecInfer and MCSD.
-A guess that was not drawn (an n-gram, a phrase) counts as drawn from a distribution with all its mass on one token.
+Leviathan et al. 2023 and Chen et al. 2023 for chains; with and without replacement for trees as in
+SpecInfer and MCSD. A guess that was not drawn (an n-gram, a phrase) counts as drawn from a
+distribution with all its mass on one token.
 
 Shapes: N nodes, V vocabulary.
 """
@@ -20,7 +21,9 @@ Draw = Callable[[Tensor], int]  # an index, with probabilities proportional to t
 
 
 class Rows:
-    """Distributions from processed scores, made where they are asked for: the path visits few of the nodes."""
+    """Distributions from processed scores, made where they are asked for: the path visits few of
+    the nodes.
+    """
 
     def __init__(self, scores_NV: Tensor) -> None:
         self.scores_NV = scores_NV
@@ -29,10 +32,14 @@ class Rows:
         return torch.softmax(self.scores_NV[row].double(), -1).cpu()
 
 
-def choose(tree: TokenTree, nodes: list[int], p_NV: "Tensor | Rows", coin: Coin, draw: Draw) -> dict[int, int]:
-    """The tokens to choose at the nodes of the accepted path; the walk over them accepts what this accepted.
+def choose(
+    tree: TokenTree, nodes: list[int], p_NV: "Tensor | Rows", coin: Coin, draw: Draw
+) -> dict[int, int]:
+    """The tokens to choose at the nodes of the accepted path; the walk over them accepts what this
+    accepted.
 
-    `p_NV` is the target's processed distribution at each of `nodes`. Candidates that were not evaluated do not count.
+    `p_NV` is the target's processed distribution at each of `nodes`. Candidates that were not
+    evaluated do not count.
     """
     row, node = {evaluated: number for number, evaluated in enumerate(nodes)}, 0
     chosen: dict[int, int] = {}
@@ -46,7 +53,9 @@ def choose(tree: TokenTree, nodes: list[int], p_NV: "Tensor | Rows", coin: Coin,
 def _try(
     tree: TokenTree, node: int, p_V: Tensor, row: dict[int, int], coin: Coin, draw: Draw
 ) -> tuple[int | None, int]:
-    """(child, token) where a candidate below `node` is accepted, else (None, a draw from what is left of `p_V`)."""
+    """(child, token) where a candidate below `node` is accepted, else (None, a draw from what is
+    left of `p_V`).
+    """
     for token, q_V in candidates(tree, node):
         child = tree.child(node, token)
         if child is None or child not in row:
@@ -59,7 +68,8 @@ def _try(
 
 
 def candidates(tree: TokenTree, node: int) -> Iterator[tuple[int, Tensor | None]]:
-    """Tokens guessed below `node` in order, each with the distribution that it was drawn from (None: not drawn).
+    """Tokens guessed below `node` in order, each with the distribution that it was drawn from
+    (None: not drawn).
 
     Without replacement each token's mass leaves the distribution that the next one was drawn from.
     """
@@ -88,7 +98,7 @@ def _rest(p_V: Tensor, token: int, q_V: Tensor | None) -> Tensor:
 
 
 class RejectionSampler(Sampler):
-    """Chooses for the target: along the accepted path by rejection, elsewhere the likeliest token."""
+    """Chooses for the target: along the accepted path by rejection, elsewhere the likeliest."""
 
     def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
         super().__init__(params, stream, prompt_length)
@@ -97,12 +107,16 @@ class RejectionSampler(Sampler):
     def __call__(
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
-        scores_NV = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        scores_NV = (
+            self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        )
         self.scores_NV, highest = scores_NV, scores_NV.amax(-1, keepdim=True)
         if not bool(highest.isfinite().all()):
             return marked(scores_NV.argmax(-1, keepdim=True), highest)
         best = scores_NV.argmax(-1)
-        chosen = choose(tree, nodes, Rows(scores_NV), lambda chance: self.random.random() < chance, self._draw)
+        chosen = choose(
+            tree, nodes, Rows(scores_NV), lambda chance: self.random.random() < chance, self._draw
+        )
         for number, node in enumerate(nodes):
             if node in chosen:
                 best[number] = chosen[node]
@@ -116,7 +130,9 @@ class RejectionSampler(Sampler):
 
 
 class DraftSampler(Sampler):
-    """Draws for a draft: fresh noise at every call, so that no draw depends on what became of another."""
+    """Draws for a draft: fresh noise at every call, so that no draw depends on what became of
+    another.
+    """
 
     def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
         super().__init__(params, stream, prompt_length)

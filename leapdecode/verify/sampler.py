@@ -16,35 +16,51 @@ NOT_FINITE = -2  # the choice at a node whose logits are not finite
 
 
 class Sampler:
-    """Chooses for one sequence on one model; keeps token counts for the penalties, nothing that changes a text."""
+    """Chooses for one sequence on one model; keeps token counts for the penalties, nothing that
+    changes a text.
+    """
 
-    # Of those who draw for the rejection verifier: may several draws at a node repeat; [N, V] what was drawn from.
+    # Of those who draw for the rejection verifier: may several draws at a node repeat; [N, V] what
+    # was drawn from.
     replaced: bool = False
     drawn_from: Tensor | None = None
     scores_NV: Tensor | None = None  # the last call's logits after the pipeline
-    evidence_N1: Tensor | None = None  # not finite where the last call's logits are not, and it did not say so itself
+    # not finite where the last call's logits are not, and it did not say so itself
+    evidence_N1: Tensor | None = None
 
     def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
         self.params, self.stream = params, stream
         self.pipeline = Pipeline(params, prompt_length)
 
-    def distribution(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
+    def distribution(
+        self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
+    ) -> Tensor:
         """[N, V] processed probabilities in float64."""
-        scores = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        scores = (
+            self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        )
         return torch.softmax(scores.double(), -1)
 
-    def scores(self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]) -> Tensor:
-        """[N, V] what the choice maximises: processed logits, or processed log-probability + noise."""
-        scores = self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
-        return scores if self.params.greedy else self._perturbed(scores, len(context), tree, nodes)[0]
+    def scores(
+        self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
+    ) -> Tensor:
+        """[N, V] what the choice maximises: processed logits, or log-probability + noise."""
+        scores = (
+            self.pipeline(logits_NV, context, tree, nodes) if self.pipeline.changes else logits_NV
+        )
+        return (
+            scores if self.params.greedy else self._perturbed(scores, len(context), tree, nodes)[0]
+        )
 
     def __call__(
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
-        """[N, top] token ids, best first, for `nodes` of `tree`, whose root is the last token of `context`.
+        """[N, top] token ids, best first, for `nodes` of `tree`, whose root is the last token of
+        `context`.
 
-        Where a node's logits are not finite, or its tokens are all forbidden, its token means nothing: `evidence_N1`
-        shows it. Whoever reads both on the host saves the operations that would put `NOT_FINITE` there.
+        Where a node's logits are not finite, or its tokens are all forbidden, its token means
+        nothing: `evidence_N1` shows it. Whoever reads both on the host saves the operations that
+        would put `NOT_FINITE` there.
         """
         scores, columns = logits_NV, None
         if self.pipeline.changes:
@@ -53,7 +69,9 @@ class Sampler:
         if self.params.greedy:
             # on a CPU max is five times as fast as argmax in bfloat16
             highest, best = scores.max(-1, keepdim=True) if top == 1 else scores.topk(top, -1)
-            self.evidence_N1 = (highest + logits_NV.gather(-1, best) if self.pipeline.changes else highest)[:, :1]
+            self.evidence_N1 = (
+                highest + logits_NV.gather(-1, best) if self.pipeline.changes else highest
+            )[:, :1]
             return best
         highest = scores.amax(-1, keepdim=True)
         scores = scores.masked_fill(~highest.isfinite(), 0.0)
@@ -67,8 +85,8 @@ class Sampler:
     ) -> tuple[Tensor, Tensor | None]:
         """[N, K] log-probabilities + noise, and the K columns they belong to (None: all).
 
-        Cutting is exact: a token further below its row's maximum than the noise reaches cannot win. On a GPU
-        finding the columns would cost a synchronisation, so all are kept.
+        Cutting is exact: a token further below its row's maximum than the noise reaches cannot win.
+        On a GPU finding the columns would cost a synchronisation, so all are kept.
         """
         scores = torch.log_softmax(scores_NV.double(), -1)
         columns = torch.arange(scores.shape[-1], device=scores.device)

@@ -1,4 +1,4 @@
-"""The verifier walk under seeded choice: accept a child exactly when it carries the chosen token."""
+"""The verifier walk under seeded choice: accept a child iff it carries the chosen token."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,11 @@ class Verdict:
 
     Attributes:
         path: accepted nodes from the root down, the root included.
-        tokens: the accepted nodes' tokens and the bonus token; `len(tokens)` is the accepted length.
+        tokens: the accepted nodes' tokens and the bonus token; `len(tokens)` is the accepted
+            length.
         sources: per token where it was guessed; "target" for the bonus token.
-        choices: the target's choice at every node (-1 where it was not evaluated), for methods to learn from.
+        choices: the target's choice at every node (-1 where it was not evaluated), for methods to
+            learn from.
     """
 
     path: list[int]
@@ -23,7 +25,9 @@ class Verdict:
 
 
 def walk(tree: TokenTree, choices: list[int]) -> Verdict:
-    """Step from the root to the child that carries the choice, until there is none; the last choice is the bonus."""
+    """Step from the root to the child that carries the choice, until there is none; the last choice
+    is the bonus.
+    """
     path, tokens, sources, node = [0], [], [], 0
     while True:
         chosen = choices[node]

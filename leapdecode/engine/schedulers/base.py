@@ -7,7 +7,8 @@ from leapdecode.engine.active import ActiveRequest
 
 
 class Scheduler:
-    """Base of the policies; a subclass with a `name` is found by itself, and overrides what it decides otherwise.
+    """Base of the policies; a subclass with a `name` is found by itself, and overrides what it
+    decides otherwise.
 
     Args:
         batch_size: requests that are active at a time.
@@ -23,5 +24,7 @@ class Scheduler:
         return waiting[0]
 
     def model(self, asking: dict[str, list[ActiveRequest]]) -> str:
-        """The model that runs in this step, of those that active requests are `asking` a forward of, by name."""
+        """The model that runs in this step, of those that active requests are `asking` a forward
+        of, by name.
+        """
         raise NotImplementedError

@@ -1,4 +1,6 @@
-"""All pending forwards of a model run in one ragged batch; requests join and leave while others decode."""
+"""All pending forwards of a model run in one ragged batch; requests join and leave while others
+decode.
+"""
 
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.schedulers.base import Scheduler
@@ -7,8 +9,8 @@ from leapdecode.engine.schedulers.base import Scheduler
 class Batched(Scheduler):
     """Drafts run first, so that drafting requests meet in one target forward.
 
-    A request whose method has no draft does not wait until the others have drafted all they want: between two of its
-    target forwards there is one draft forward at most.
+    A request whose method has no draft does not wait until the others have drafted all they want:
+    between two of its target forwards there is one draft forward at most.
     """
 
     name = "batched"
