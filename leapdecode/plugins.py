@@ -1,10 +1,16 @@
-"""Classes that are found by file: one module or folder beside a registry is one method, task or
-scheduler.
+"""Classes that are found by file, or by entry point of an installed package.
+
+One module or folder beside a registry is one method, task or scheduler. A package of its own names
+its classes under the entry point group of the registry's package, `leapdecode.methods` say.
 """
 
 import importlib
 import pkgutil
-from typing import TypeVar
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
 
 from leapdecode.errors import OptionError
 
@@ -12,17 +18,40 @@ Kind = TypeVar("Kind")
 
 
 def find_classes(package: str, base: type[Kind]) -> dict[str, type[Kind]]:
-    """The subclasses of `base` with a `name` of their own in the modules of `package`, by name.
+    """The subclasses of `base` with a `name` of their own, by name.
 
-    Raises `OptionError` where two have one name.
+    What cannot be loaded is left out with a warning. Raises `OptionError` where two have one name.
     """
-    found: dict[str, type[Kind]] = {}
+    values: list[Any] = []
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        for value in vars(importlib.import_module(f"{package}.{module.name}")).values():
-            if not (isinstance(value, type) and issubclass(value, base) and "name" in vars(value)):
-                continue
-            name = vars(value)["name"]
-            if found.setdefault(name, value) is not value:
-                places = f"{found[name].__module__} and {value.__module__}"
-                raise OptionError(f"{name!r} is the name of two classes, in {places}; rename one")
+        path = f"{package}.{module.name}"
+        values += _loaded(path, partial(_values, path))
+    for point in entry_points(group=package):
+        values += _loaded(point.value, partial(_load, point))
+    found: dict[str, type[Kind]] = {}
+    for value in values:
+        if not (isinstance(value, type) and issubclass(value, base) and "name" in vars(value)):
+            continue
+        name = vars(value)["name"]
+        if found.setdefault(name, value) is not value:
+            places = f"{found[name].__module__} and {value.__module__}"
+            raise OptionError(f"{name!r} is the name of two classes, in {places}; rename one")
     return found
+
+
+def _values(path: str) -> list[Any]:
+    return list(vars(importlib.import_module(path)).values())
+
+
+def _load(point: EntryPoint) -> list[Any]:
+    return [point.load()]
+
+
+def _loaded(path: str, load: Callable[[], list[Any]]) -> list[Any]:
+    """What `load` gives; nothing, and a warning, where it raises."""
+    try:
+        return load()
+    except Exception as error:  # somebody's own code may raise anything
+        told = f"cannot load {path}: {type(error).__name__}: {error}"
+        warnings.warn(f"{told}; it is left out", stacklevel=4)
+        return []

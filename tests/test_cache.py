@@ -11,8 +11,10 @@ from tiny import plain_logits as plain
 
 import leapdecode.model.kv_cache as running
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.model.kv_cache import KVCache, common_prefix
+from leapdecode.model.kv_cache import KVCache
+from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.masks import unpack_bits
+from leapdecode.model.sequence_cache import common_prefix
 
 LONG = SamplingParams(max_tokens=200)
 
@@ -114,7 +116,7 @@ def test_fork_shares_the_longest_common_prefix(known, shared):
 @pytest.mark.parametrize("name", ["llama", "gemma3", "opt"])
 def test_prefill_in_chunks(name, monkeypatch):
     expected = texts(decode(runner(name), prompts()))
-    monkeypatch.setattr(running, "CHUNK", 16)
+    monkeypatch.setattr(running.KVCache, "chunk", 16)
     for method, batch_size in (("autoregressive", 1), ("lookahead", 1), ("lookahead", 8)):
         found = decode(runner(name), prompts(), method, batch_size)
         assert texts(found) == expected
@@ -122,7 +124,7 @@ def test_prefill_in_chunks(name, monkeypatch):
 
 
 def test_prefill_forwards_are_those_that_gave_no_token(monkeypatch):
-    monkeypatch.setattr(running, "CHUNK", 16)
+    monkeypatch.setattr(running.KVCache, "chunk", 16)
     (sequence,) = decode(runner("llama"), [list(range(50))])
     stats = sequence.stats
     assert stats.prefill_forwards == 3
@@ -135,7 +137,7 @@ def test_a_a_cache_that_is_too_small_grows():
     on = runner("llama")
     on.spare.clear()
     cache, (sequence,) = start("llama", [1, 2])
-    cache.store = running.SlotCache(on.layout, 1, 64)
+    cache.store = SlotCache(on.layout, 1, 64)
     assert texts(decode(on, [[1, 2] * 60], "lookahead")) == texts(decode(on, [[1, 2] * 60]))
     tree = TokenTree(2)
     nodes = [0, *tree.add_chain(0, [3] * 100, "test")]

@@ -11,12 +11,12 @@ import torch
 from tiny import CONFIGS, VOCABULARY, draft_of, new_model, prompts, runner
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.core import Request
+from leapdecode.core import Request, TokenTree
 from leapdecode.engine import Engine
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import InvalidTree, NotFinite, OptionError, PromptError, UnknownName
-from leapdecode.methods import names
+from leapdecode.methods import make, names
 from leapdecode.methods.base import Method
 from leapdecode.model import kv_cache
 from leapdecode.model.exact import find_row_classes
@@ -141,23 +141,86 @@ def test_faults_of_plug_ins_are_named():
         def guess(self, sequence):
             return None
 
-    class Misspelt(Batched):
-        def model(self, asking):
-            return "tarjet"
+    class Silent(Forgetful):
+        name = "silent"
+        guess = Method.guess
 
-    engine = Engine(pair())
-    request = Request(prompts()[3], SHORT, Forgetful())
-    engine.add(request)
-    run(engine)
-    with pytest.raises(InvalidTree, match="'forgetful' proposes NoneType"):
-        raise engine.result(request.id).sequence.error
-    engine = Engine(pair(), Misspelt(1))
-    engine.add(Request(prompts()[3], SHORT))
-    with pytest.raises(
-        OptionError, match="Misspelt names model 'tarjet', but requests wait for target"
+    class Plain(Forgetful):
+        name = "plain"
+
+        def propose(self, sequence):
+            return TokenTree(sequence.pending)
+
+    for method, error, told in (
+        (Forgetful(), InvalidTree, "'forgetful' proposes NoneType"),
+        (Silent(), NotImplementedError, "'silent' defines neither guess nor propose"),
+        (Plain(), InvalidTree, "'plain': propose must be a generator"),
     ):
+        engine = Engine(pair())
+        request = Request(prompts()[3], SHORT, method)
+        engine.add(request)
+        run(engine)
+        with pytest.raises(error, match=told):
+            raise engine.result(request.id).sequence.error
+    with pytest.raises(OptionError, match=r"method=Forgetful\(windw=\.\.\.\)"):
+        Engine(pair()).add(Request(prompts()[3], SHORT, Forgetful(), {"windw": 3}))
+
+
+def test_a_method_that_is_an_object_serves_each_request_with_a_copy():
+    outputs = []
+    for how in (make("lookahead", {"window": 3}),), ("lookahead", {"window": 3}):
+        engine = Engine(pair(), Batched(4))
+        asked = [Request(prompt, SHORT, *how) for prompt in prompts()[:4]]
+        for request in asked:
+            engine.add(request)
+        run(engine)
+        outputs.append([engine.result(request.id).sequence for request in asked])
+    for one, other in zip(*outputs, strict=True):
+        assert one.generated == other.generated
+        assert one.stats.target_rows == other.stats.target_rows
+
+
+class Misspelt(Batched):
+    name = "misspelt"
+
+    def model(self, asking):
+        return "tarjet"
+
+
+class Several(Batched):
+    name = "several"
+
+    def model(self, asking):
+        return list(asking)
+
+
+class Nobody(Batched):
+    name = "nobody"
+
+    def next(self, waiting):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (Misspelt, "'misspelt' names model 'tarjet', but requests wait for target"),
+        (Several, r"'several' names model \['target'\]"),
+        (Nobody, "'nobody': next returned NoneType; return one of `waiting`"),
+    ],
+)
+def test_faults_of_schedulers_are_named(policy, told):
+    engine = Engine(pair(), policy(1))
+    engine.add(Request(prompts()[3], SHORT))
+    with pytest.raises(OptionError, match=told):
         engine.step()
     engine.close()
+
+
+@pytest.mark.parametrize("size", [0, -1, True, None])
+def test_a_scheduler_that_lets_nobody_be_active_is_refused(size):
+    with pytest.raises(OptionError, match="at least 1 must be active"):
+        Engine(pair(), Batched(size))
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
@@ -306,7 +369,7 @@ def test_a_plain_request_is_in_every_target_forward_and_waits_for_one_draft_forw
 
 
 def test_a_long_prompt_delays_others_by_one_chunk(monkeypatch):
-    monkeypatch.setattr(kv_cache, "CHUNK", 32)
+    monkeypatch.setattr(kv_cache.KVCache, "chunk", 32)
     trace = []
     engine = Engine({"target": runner("llama")}, Batched(3), on_forward=trace.append)
     running = Request(prompts()[3], SamplingParams(max_tokens=60), "prompt_lookup")
@@ -395,7 +458,7 @@ def traffic_models(kind, monkeypatch):
     if kind == "exact":
         on.exact = find_row_classes(Runner(new_model(CONFIGS["llama"](), dtype)))
         assert on.exact.unit
-    monkeypatch.setattr(kv_cache, "CHUNK", 32)
+    monkeypatch.setattr(kv_cache.KVCache, "chunk", 32)
     memory = CacheMemory(6 * on.layout.bytes_per_token * (1024 if on.exact else 448))
     keep_caches([on, draft], memory, prefix_cache=True)
     return {"target": on, "draft": draft}, Shared(on, draft, memory=memory)

@@ -41,3 +41,20 @@ def test_two_of_one_name_are_refused(package):
     (package / "second.py").write_text(plugin("same"))
     with pytest.raises(OptionError, match="'same' is the name of two classes"):
         find_classes("toy_plugins", Base)
+
+
+def test_what_cannot_be_loaded_is_left_out_with_a_warning(package):
+    (package / "broken.py").write_text("import no_such_module\n")
+    (package / "first.py").write_text(plugin("first"))
+    with pytest.warns(UserWarning, match="cannot load toy_plugins.broken: ModuleNotFoundError"):
+        assert list(find_classes("toy_plugins", Base)) == ["first"]
+
+
+def test_an_installed_package_names_its_classes_by_entry_point(package):
+    (package / "first.py").write_text(plugin("first"))
+    (package.parent / "elsewhere.py").write_text(plugin("installed"))
+    facts = package.parent / "elsewhere-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[toy_plugins]\ninstalled = elsewhere:Toy\n")
+    assert sorted(find_classes("toy_plugins", Base)) == ["first", "installed"]

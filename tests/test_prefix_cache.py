@@ -66,7 +66,7 @@ def test_exact_decoding_stays_exact_bit_for_bit(dtype, method, any_prefix, monke
     """Reused or not, the keys and values are the same bits; without `any_prefix` whole chunks of
     prompts pass on.
     """
-    monkeypatch.setattr(kv_cache, "CHUNK", 32)
+    monkeypatch.setattr(kv_cache.KVCache, "chunk", 32)
     llm = with_draft("llama", dtype, exact=True)
     if any_prefix and not llm.runner.exact.any_prefix:
         pytest.skip("forwards of text have other bits than those of trees here")

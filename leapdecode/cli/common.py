@@ -141,17 +141,12 @@ def open_llm(
     cache_memory: str | None = None,
     prefix_cache: bool = True,
 ) -> Any:
-    """The LLM a command works with; a spinner on stderr while it loads, and a note when it decodes
-    plainly.
-    """
+    """The LLM of a command; a spinner on stderr while it loads, a note when it decodes plainly."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    with (
-        console.status(f"loading {'and compiling ' if compiled else ''}{model}")
-        if console.is_terminal
-        else _Nothing()
-    ):
+    told = f"loading {'and compiling ' if compiled else ''}{model}"
+    with console.status(told) if console.is_terminal else _Nothing():
         from transformers.utils import logging
 
         from leapdecode.llm import LLM
@@ -159,18 +154,11 @@ def open_llm(
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         llm = LLM(
-            model,
-            draft=draft,
-            device=device,
-            dtype=dtype,
-            attn_implementation=attn,
-            trust_remote_code=trust,
-            fallback="autoregressive" if fallback else None,
-            exact="auto" if exact is None else exact,
-            compile=compiled,
-            cache_memory=cache_memory,
-            prefix_cache=prefix_cache,
-        )
+            model, draft=draft, device=device, dtype=dtype, attn_implementation=attn,
+            trust_remote_code=trust, fallback="autoregressive" if fallback else None,
+            exact="auto" if exact is None else exact, compile=compiled,
+            cache_memory=cache_memory, prefix_cache=prefix_cache,
+        )  # fmt: skip
     reason = getattr(llm.runner, "reason", None)
     if reason:
         how = ", uncompiled" if compiled else ""

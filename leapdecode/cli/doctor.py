@@ -21,8 +21,6 @@ from leapdecode.cli.common import (
     reports_errors,
 )
 
-CHEAP = 1.5
-
 
 @reports_errors
 def doctor(
@@ -56,16 +54,9 @@ def doctor(
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
     """
     llm = open_llm(
-        model,
-        draft,
-        device,
-        dtype,
-        attn,
-        trust_remote_code,
-        fallback=True,
-        compiled=compiled,
+        model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled,
         exact=exact,
-    )
+    )  # fmt: skip
     report = {
         "schema": 1,
         **_facts(llm),
@@ -75,7 +66,9 @@ def doctor(
     if json:
         print_json(report)
     else:
-        _show(report)
+        from leapdecode.cli.doctor_report import print_report
+
+        print_report(report)
 
 
 def _facts(llm: Any) -> dict[str, Any]:
@@ -159,101 +152,3 @@ def _measure(
     costs = measure_row_costs(runner, repeats, tick, batch)
     keep_costs(costs, curve_key(runner, batch))
     return [asdict(cost) for cost in costs]
-
-
-def _show(report: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-    context = report["context"] if report["context"] < 1 << 30 else "unlimited"
-    compiled = ", compiled" if report["compiled"] else ""
-    lines = [
-        ("versions", versions),
-        ("device", f"{report['device']} ({report['device_name']}), {report['threads']} threads"),
-        ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
-        (
-            "dtype",
-            f"{report['dtype']}, attention {report['attention']}, context {context}{compiled}",
-        ),
-    ]
-    if report["trees"]:
-        probe = report["probe"]
-        worst = f"{probe['worst']:.1g} of the logits' spread (allowed {probe['tolerance']:.1g})"
-        lines.append(("probe", f"token trees: yes; differs from plain forwards by {worst}"))
-        lines.append(("exact", _exactness(report["row_classes"], report["exact"])))
-        lines.append(
-            ("cache", _memory(report["cache_bytes_per_1000_tokens"], report["cache_memory"]))
-        )
-    else:
-        lines.append(
-            (
-                "probe",
-                f"token trees: no: {report['reason']}; it can be decoded plainly with --fallback",
-            )
-        )
-    for name, value in lines:
-        console.print(Text(f"{name:<9} ", style="bold") + Text(value))
-    if report["row_costs"]:
-        console.print(_curve(report["row_costs"], "time of a forward, against one row"))
-        dear = [cost["rows"] for cost in report["row_costs"] if cost["ratio"] > CHEAP]
-        cheap = max(
-            cost["rows"]
-            for cost in report["row_costs"]
-            if cost["rows"] < min(dear, default=1 << 30)
-        )
-        console.print(
-            Text(
-                f"up to {cheap} rows cost at most {CHEAP}x one row here; guesses within that are "
-                "cheap"
-            )
-        )
-    if report["draft_row_costs"]:
-        console.print(_curve(report["draft_row_costs"], "of the draft"))
-        draft, target = (
-            report[name][0]["milliseconds"] for name in ("draft_row_costs", "row_costs")
-        )
-        console.print(
-            Text(f"a draft's forward of one row costs {draft / target:.2f} of the target's")
-        )
-
-
-def _memory(size: int, limit: int | None) -> str:
-    """What cached tokens take, and how much of it they may have."""
-    from leapdecode.model.memory import readable
-
-    told = f"{size / 1e6:.2f} MB per 1,000 tokens"
-    return f"{told}, at most {readable(limit)} in all (--cache-memory)" if limit else told
-
-
-def _exactness(classes: dict[str, Any], exact: bool) -> str:
-    """The classes of row counts, what exactness costs plain decoding, and whether it is on."""
-    shown = " | ".join(", ".join(map(str, sizes)) for sizes in classes["classes"])
-    if not classes["unit"]:
-        return (
-            f"no: {classes['reason']}; "
-            f"texts equal plain decoding's up to near-ties (equal bits: {shown})"
-        )
-    cost = f"a plain step takes {classes['cost']:.2f} of one row's"
-    reused = "any cached token" if classes["any_prefix"] else "whole chunks of a prompt"
-    return (
-        f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of "
-        f"{classes['unit']}, "
-        f"at most {classes['most']} in a forward, {cost}; row counts of equal bits: {shown}; "
-        f"later texts may start with {reused}"
-    )
-
-
-def _curve(costs: list[dict[str, Any]], title: str) -> Any:
-    from rich.table import Table
-
-    contexts = sorted({cost["context"] for cost in costs})
-    table = Table("rows", *[f"{c} cached tokens" for c in contexts], title=title)
-    for rows in sorted({cost["rows"] for cost in costs}):
-        cells = []
-        for context in contexts:
-            at = [cost for cost in costs if (cost["context"], cost["rows"]) == (context, rows)]
-            cells.append(f"{at[0]['milliseconds']:7.2f} ms {at[0]['ratio']:5.2f}x" if at else "")
-        table.add_row(str(rows), *cells)
-    return table

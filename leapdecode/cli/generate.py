@@ -1,6 +1,5 @@
 """`leapdecode generate`: one prompt, decoded by one method, streamed."""
 
-import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -145,7 +144,9 @@ def generate(
     )  # fmt: skip
     if draft is not None and not find(method).needs_draft:
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
-    show = None if json else _printer(color)
+    from leapdecode.cli.show import print_summary, printer
+
+    show = None if json else printer(color)
     result = llm.generate(
         text, method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
         on_step=show,
@@ -160,7 +161,7 @@ def generate(
     if json:
         print_json(result.to_dict())
     else:
-        _summary(result, explain, llm.runner.max_length)
+        print_summary(result, explain, llm.runner.max_length)
     if result.audit and result.audit["unexplained"]:
         raise typer.Exit(1)
 
@@ -212,89 +213,3 @@ def _read(prompt: str) -> str:
         raise PromptError(
             f"stdin is not UTF-8 text ({error.reason} at byte {error.start})"
         ) from error
-
-
-def _printer(color: bool | None) -> Any:
-    """A function that shows a step's pieces: coloured, bracketed, or bare when stdout is no
-    terminal.
-    """
-    from rich.console import Console
-
-    from leapdecode.cli.show import marked_text
-
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # a terminal that cannot show a character still gets the text
-        sys.stdout.reconfigure(errors="replace")
-    console = Console(
-        force_terminal=True if color else None, no_color=None if color is None else not color
-    )
-    bare = color is None and not console.is_terminal
-    coloured = color if color is not None else not console.no_color
-
-    def show(_: int, pieces: list[Any]) -> None:
-        if bare:
-            sys.stdout.write("".join(piece.text for piece in pieces))
-            sys.stdout.flush()
-        else:
-            console.print(marked_text(pieces, coloured), end="", soft_wrap=True)
-
-    return show
-
-
-def _summary(result: Any, explain: bool, context: int) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from leapdecode.cli.show import escape, legend
-
-    sys.stdout.write("\n")
-    sys.stdout.flush()
-    console, stats = Console(stderr=True), result.stats
-    full = len(result.prompt_token_ids) + stats.tokens >= context
-    if explain:
-        told = 0
-        for number, step in enumerate(result.steps):
-            shown = [
-                escape(piece).replace("\n", "\\n")
-                for piece in result.pieces[told : told + len(step.tokens)]
-            ]
-            told += len(step.tokens)
-            parts = [
-                f"'{piece}':{source}" for piece, source in zip(shown, step.sources, strict=True)
-            ]
-            console.print(
-                Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"),
-                soft_wrap=True,
-            )
-    speed = f"{stats.tokens_per_second:.0f} tokens/s" if stats.decode_seconds else ""
-    console.print(
-        Text(
-            f"{result.method}: {stats.tokens} tokens in {stats.target_forwards} forwards "
-            f"({stats.tokens_per_forward:.2f} per forward, {stats.target_rows} rows), {speed}, "
-            f"ended by {result.finish_reason}{' (the context is full)' if full else ''}"
-            f"{', exact' if result.exact else ''}"
-        ),
-        style="dim",
-    )
-    if sys.stdout.isatty():
-        console.print(
-            legend(
-                {source for step in result.steps for source in step.sources}, not console.no_color
-            )
-        )
-    if result.audit:
-        console.print(Text(_verdict(result.audit)))
-
-
-def _verdict(audit: dict[str, Any]) -> str:
-    if audit["identical"]:
-        return f"audit: identical to plain decoding: yes ({audit['tokens']} tokens)"
-    kind = (
-        "explained by a floating-point near-tie"
-        if not audit["unexplained"]
-        else "UNEXPLAINED: please report it"
-    )
-    if audit["exact"]:
-        kind = "which exact decoding rules out: please report it"
-    where = f"first difference at token {audit['first_difference']}"
-    return f"audit: identical to plain decoding: no, {where}, {kind}"

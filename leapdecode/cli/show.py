@@ -4,10 +4,14 @@ With colour a guessed token has its source's colour. Without, tokens of one forw
 brackets when there are several of them.
 """
 
+import io
+import sys
 import unicodedata
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from leapdecode.llm.result import Piece, Result
@@ -79,3 +83,78 @@ def pieces_of(result: Result) -> list[Piece]:
             found.append(Piece(text, token, number, source))
             told += 1
     return found
+
+
+def printer(color: bool | None) -> Any:
+    """A function that shows a step's pieces: coloured, bracketed, bare where it is no terminal."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # a terminal that cannot show a character still gets the text
+        sys.stdout.reconfigure(errors="replace")
+    console = Console(
+        force_terminal=True if color else None, no_color=None if color is None else not color
+    )
+    bare = color is None and not console.is_terminal
+    coloured = color if color is not None else not console.no_color
+
+    def show(_: int, pieces: list[Any]) -> None:
+        if bare:
+            sys.stdout.write("".join(piece.text for piece in pieces))
+            sys.stdout.flush()
+        else:
+            console.print(marked_text(pieces, coloured), end="", soft_wrap=True)
+
+    return show
+
+
+def print_summary(result: Any, explain: bool, context: int) -> None:
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+    console, stats = Console(stderr=True), result.stats
+    full = len(result.prompt_token_ids) + stats.tokens >= context
+    if explain:
+        told = 0
+        for number, step in enumerate(result.steps):
+            shown = [
+                escape(piece).replace("\n", "\\n")
+                for piece in result.pieces[told : told + len(step.tokens)]
+            ]
+            told += len(step.tokens)
+            parts = [
+                f"'{piece}':{source}" for piece, source in zip(shown, step.sources, strict=True)
+            ]
+            console.print(
+                Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"),
+                soft_wrap=True,
+            )
+    speed = f"{stats.tokens_per_second:.0f} tokens/s" if stats.decode_seconds else ""
+    console.print(
+        Text(
+            f"{result.method}: {stats.tokens} tokens in {stats.target_forwards} forwards "
+            f"({stats.tokens_per_forward:.2f} per forward, {stats.target_rows} rows), {speed}, "
+            f"ended by {result.finish_reason}{' (the context is full)' if full else ''}"
+            f"{', exact' if result.exact else ''}"
+        ),
+        style="dim",
+    )
+    if sys.stdout.isatty():
+        console.print(
+            legend(
+                {source for step in result.steps for source in step.sources}, not console.no_color
+            )
+        )
+    if result.audit:
+        console.print(Text(_verdict(result.audit)))
+
+
+def _verdict(audit: dict[str, Any]) -> str:
+    if audit["identical"]:
+        return f"audit: identical to plain decoding: yes ({audit['tokens']} tokens)"
+    kind = (
+        "explained by a floating-point near-tie"
+        if not audit["unexplained"]
+        else "UNEXPLAINED: please report it"
+    )
+    if audit["exact"]:
+        kind = "which exact decoding rules out: please report it"
+    where = f"first difference at token {audit['first_difference']}"
+    return f"audit: identical to plain decoding: no, {where}, {kind}"

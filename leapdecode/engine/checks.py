@@ -24,6 +24,14 @@ def check_verification(verification: Any) -> None:
         raise OptionError(f"verification={verification!r} must be one of {', '.join(VERIFIERS)}")
 
 
+def check_scheduler(scheduler: Any) -> None:
+    """Raise `OptionError` where no request could ever be active."""
+    size = scheduler.batch_size
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        name = scheduler.name
+        raise OptionError(f"scheduler {name!r} has batch_size={size!r}; at least 1 must be active")
+
+
 def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
     """Raise `OptionError` unless `pool` is a pool and the method takes one."""
     if not takes_pool:

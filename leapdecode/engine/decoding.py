@@ -53,7 +53,13 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
 
 def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
     """The method's next tree, cut by its budget, which `carried` rows are charged to as well."""
-    tree = yield from method.propose(sequence)
+    proposing = method.propose(sequence)
+    if not isinstance(proposing, Generator):
+        raise InvalidTree(
+            f"method {method.name!r}: propose must be a generator, a function that yields; "
+            "one that needs no forwards overrides guess instead"
+        )
+    tree = yield from proposing
     if not isinstance(tree, TokenTree):
         raise InvalidTree(
             f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"

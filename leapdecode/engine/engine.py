@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from leapdecode.core import ForwardEvent, Output, Request, StepEvent
 from leapdecode.engine.active import ActiveRequest
+from leapdecode.engine.checks import check_scheduler
 from leapdecode.engine.counting import share_time
 from leapdecode.engine.places import Model, Places
 from leapdecode.engine.schedulers.base import Scheduler
@@ -40,6 +41,7 @@ class Engine:
     ) -> None:
         self.models = {name: model for name, model in models.items() if model is not None}
         self.scheduler = scheduler or Batched()
+        check_scheduler(self.scheduler)
         self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
         self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory)
         self.turn = Turn(self.models, self.places, on_forward)
@@ -68,8 +70,7 @@ class Engine:
         return request.id
 
     def abort(self, request_id: int) -> None:
-        """End a request, which keeps the tokens that it has; does nothing where it has ended
-        already.
+        """End a request, which keeps its tokens; does nothing where it has ended already.
 
         Raises `OptionError` where there is no such request.
         """
@@ -127,11 +128,12 @@ class Engine:
         self.places.close()
 
     def _admit(self) -> None:
-        """Give waiting requests their places, in the order that the scheduler says, as far as
-        memory reaches.
-        """
+        """Give waiting requests their places, in the scheduler's order, while there is memory."""
         while self.waiting and len(self.active) < self.scheduler.batch_size:
             one = self.scheduler.next(self.waiting)
+            if not any(one is other for other in self.waiting):
+                told = f"scheduler {self.scheduler.name!r}: next returned {type(one).__name__}"
+                raise OptionError(f"{told}; return one of `waiting`")
             if not self.places.join(one, self.unfinished.values()):
                 if self.active:
                     return  # one of them leaves before it can join
@@ -153,9 +155,7 @@ class Engine:
             one.fail(CacheMemoryError(f"{told}, or raise cache_memory (--cache-memory)"))
 
     def _forward(self) -> None:
-        """Run the model whose turn it is; where the model itself fails, those that waited for it
-        fail.
-        """
+        """Run the model whose turn it is; where the model fails, those that waited for it fail."""
         waiting: dict[str, list[ActiveRequest]] = {}
         for one in self.active:
             if one.forward is not None:
@@ -163,14 +163,12 @@ class Engine:
         if not waiting:
             return
         name = self.scheduler.model(waiting)
-        if name not in waiting:
-            told = f"scheduler {type(self.scheduler).__name__} names model {name!r}"
+        if not isinstance(name, str) or name not in waiting:
+            told = f"scheduler {self.scheduler.name!r} names model {name!r}"
             raise OptionError(f"{told}, but requests wait for {', '.join(waiting)}")
         try:
             self.turn.run(name, waiting[name])
-        except (
-            Exception
-        ) as error:  # a model's own code may raise anything; it must not take the engine with it
+        except Exception as error:  # a model's own code may raise anything
             for one in waiting[name]:
                 one.fail(error)
             self.places.spoilt()

@@ -10,7 +10,7 @@ from leapdecode.engine.decoding import decode
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.methods.base import Method
-from leapdecode.methods.registry import make
+from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
 
 
@@ -41,8 +41,11 @@ def start(
 
 def method_of(request: Request, models: Mapping[str, Any]) -> Method:
     """The method that decodes a request: plain decoding where the model serves nothing else."""
-    given = request.method
-    method = given if isinstance(given, Method) else make(given, dict(request.options))
+    given, options = request.method, dict(request.options)
+    if isinstance(given, Method) and options:
+        made = f"{type(given).__name__}({', '.join(options)}=...)"
+        raise OptionError(f"options of a method that is an object are its own: method={made}")
+    method = fresh(given) if isinstance(given, Method) else make(given, options)
     if method.needs_draft and models.get("draft") is None:
         raise OptionError(
             f"method {method.name!r} needs a draft model; pass draft=... (--draft MODEL)"

@@ -23,7 +23,7 @@ from leapdecode.hf.checks import check_config, check_inputs, check_unseen, paddi
 from leapdecode.hf.kept import Runners
 from leapdecode.hf.rows import Row
 from leapdecode.methods.base import Method
-from leapdecode.methods.registry import fresh, make
+from leapdecode.methods.registry import make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
@@ -175,7 +175,7 @@ class Decoding:
         engine = Engine(models, Batched(len(rows)), shared)
         try:
             for row in rows:
-                engine.add(row.request(fresh(self.method)))
+                engine.add(row.request(self.method))
             self._step(engine)
             for row in rows:
                 row.sequence = engine.result(row.id).sequence

@@ -19,7 +19,6 @@ from leapdecode.hf.checks import check_config
 from leapdecode.hf.rows import Row
 from leapdecode.llm.checks import check_batch_size
 from leapdecode.llm.prompts import encode
-from leapdecode.methods.registry import fresh
 from leapdecode.verify.processors import refuse_stateful
 
 
@@ -138,7 +137,7 @@ def _decode(
             if return_logprobs:
                 sampling = one.row.wanted["sampling"]
                 one.row.wanted["sampling"] = replace(sampling, logprobs=0, processed_logprobs=True)
-            request = one.row.request(fresh(decoder.method))
+            request = one.row.request(decoder.method)
             by_id[engine.add(request)] = one
         with tqdm(total=len(pending), disable=not progress_bar, unit="text") as bar:
             while engine.busy:

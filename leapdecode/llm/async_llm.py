@@ -12,7 +12,7 @@ from leapdecode.llm.checks import check_batch_size, checked
 from leapdecode.llm.llm import LLM
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece, Result
-from leapdecode.llm.run import Run
+from leapdecode.llm.run import Run, runs_of
 from leapdecode.llm.worker import Listener, News, Worker
 
 
@@ -105,7 +105,7 @@ class AsyncLLM:
                 "one prompt a call; asyncio.gather(*map(llm.generate, prompts)) decodes many "
                 "together"
             )
-        return self.llm.runs_of([prompt], sampling, **arguments)
+        return runs_of(self.llm, [prompt], sampling, **arguments)
 
     async def _result(self, run: Run) -> Result:
         async with contextlib.aclosing(self._news(run, streaming=False)) as everything:

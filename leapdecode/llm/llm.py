@@ -1,12 +1,11 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from leapdecode.core import Request, SamplingParams, StepEvent
+from leapdecode.core import SamplingParams, StepEvent
 from leapdecode.engine import Engine, find_scheduler
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
@@ -18,15 +17,13 @@ from leapdecode.llm.checks import (
     checked,
 )
 from leapdecode.llm.loading import load
-from leapdecode.llm.prompts import Message, Prompt, check_messages, encode, is_many
+from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
-from leapdecode.llm.run import Run, raise_first
+from leapdecode.llm.run import DEFAULT_METHOD, Run, raise_first, runs_of
 from leapdecode.model.load import prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.pools.ngrams import NgramPool
-
-DEFAULT_METHOD = "lookahead"
 
 
 class LLM:
@@ -171,7 +168,7 @@ class LLM:
         many, sampling = is_many(prompts), checked(sampling)
         given = list(prompts) if many else [prompts]
         wanted: dict[str, Any] = {"verification": verification, "budget": budget, "pool": pool}
-        runs = self.runs_of(given, sampling, method, **wanted, **options)
+        runs = runs_of(self, given, sampling, method, **wanted, **options)
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
             try:
@@ -213,15 +210,13 @@ class LLM:
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
         wanted: dict[str, Any] = {"verification": verification, "budget": budget, "pool": pool}
-        (run,) = self.runs_of([prompt], sampling, method, **wanted, **options)
+        (run,) = runs_of(self, [prompt], sampling, method, **wanted, **options)
         with self.lock:
             engine = self._engine("single", 1, [run])
         return self._stream(run, engine)
 
     def _stream(self, run: Run, engine: Engine) -> Iterator[Piece]:
-        """The pieces of a run; the lock is held while a step runs, not while the caller looks at
-        it.
-        """
+        """The pieces of a run; the lock is held in steps, not while the caller looks at pieces."""
         try:
             while engine.busy:
                 with self.lock:
@@ -240,31 +235,6 @@ class LLM:
         while engine.busy:
             for event in engine.step():
                 yield numbers[event.request_id], event
-
-    def runs_of(
-        self, prompts: list[Any], sampling: SamplingParams, method: str = DEFAULT_METHOD, *,
-        verification: str = "seeded", budget: int | str | None = None,
-        pool: NgramPool | None = None,
-        **options: Any,
-    ) -> list[Run]:  # fmt: skip
-        """A run per sample of each prompt; an engine checks the rest when requests are added."""
-        if sampling.stop and self.tokenizer is None:
-            raise OptionError(
-                "stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids"
-            )
-        if "row_budget" in options:
-            warnings.warn("row_budget is now called budget", DeprecationWarning, stacklevel=3)
-            budget = options.pop("row_budget")
-        ends = frozenset() if sampling.ignore_eos else self.end_tokens
-        runs = []
-        for prompt in prompts:
-            ids = encode(prompt, self.tokenizer, self.runner.vocabulary)
-            for sample in range(sampling.n):
-                request = Request(
-                    ids, sampling, method, options, verification, sample, ends, budget, pool
-                )
-                runs.append(Run(request, self.tokenizer))
-        return runs
 
     def _engine(self, name: str | None, batch_size: int | None, runs: list[Run]) -> Engine:
         """An engine to which the runs' requests are added."""

@@ -1,12 +1,23 @@
 """One sample under way: its request and its text."""
 
-import contextlib
-from dataclasses import replace
-from typing import Any
+from __future__ import annotations
 
-from leapdecode.core import Output, Request, Step
+import contextlib
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from leapdecode.core import Output, Request, SamplingParams, Step
+from leapdecode.errors import OptionError
 from leapdecode.llm.detokenize import TextStream
+from leapdecode.llm.prompts import encode
 from leapdecode.llm.result import Piece, Result
+
+if TYPE_CHECKING:
+    from leapdecode.llm.llm import LLM
+    from leapdecode.pools.ngrams import NgramPool
+
+DEFAULT_METHOD = "lookahead"
 
 
 class Run:
@@ -25,9 +36,7 @@ class Run:
         self.complete = False
 
     def _read(self, ended: bool) -> None:
-        """Detokenize the tokens accepted since the last call; the text's end releases what was held
-        back.
-        """
+        """Detokenize the tokens accepted since the last call; at the end, what was held back."""
         if self.text is None:
             return
         for token in self.tokens[len(self.text.pieces) :]:
@@ -71,10 +80,39 @@ class Run:
         )
 
 
+def runs_of(
+    llm: LLM,
+    prompts: list[Any],
+    sampling: SamplingParams,
+    method: str = DEFAULT_METHOD,
+    *,
+    verification: str = "seeded",
+    budget: int | str | None = None,
+    pool: NgramPool | None = None,
+    **options: Any,
+) -> list[Run]:
+    """A run per sample of each prompt; an engine checks the rest when requests are added."""
+    if sampling.stop and llm.tokenizer is None:
+        raise OptionError(
+            "stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids"
+        )
+    if "row_budget" in options:
+        warnings.warn("row_budget is now called budget", DeprecationWarning, stacklevel=3)
+        budget = options.pop("row_budget")
+    ends = frozenset() if sampling.ignore_eos else llm.end_tokens
+    runs = []
+    for prompt in prompts:
+        ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
+        for sample in range(sampling.n):
+            request = Request(
+                ids, sampling, method, options, verification, sample, ends, budget, pool
+            )
+            runs.append(Run(request, llm.tokenizer))
+    return runs
+
+
 def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
-    """Raise the first of `errors`, carrying the `results` of all prompts: those of the others are
-    whole.
-    """
+    """Raise the first of `errors` with the `results` of all prompts: those of others are whole."""
     for error in errors:
         if error is not None:
             # a class of a user's own may take no attributes

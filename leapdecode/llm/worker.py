@@ -64,16 +64,22 @@ class Worker:
                 self.thread = None
 
     def _work(self) -> None:
+        while not self._ended():
+            pass
+        self._end(None)
+
+    def _ended(self) -> bool:
+        """Step until `close` is called; an error of the engine itself goes to all who wait."""
         try:
             while self._take_orders():
                 with self.lock:
                     events = self.engine.step()
                 for event in events:
                     self._tell(event)
-        except Exception as error:  # no caller may wait for ever
+        except Exception as error:  # a scheduler's, say; no caller may wait for ever
             self._end(error)
-            raise
-        self._end(None)
+            return False
+        return True
 
     def _take_orders(self) -> bool:
         """Add and abort what was asked for, wait where nothing is to do; False at the end."""

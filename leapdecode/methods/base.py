@@ -93,7 +93,7 @@ class Method:
 
     def guess(self, sequence: Sequence) -> TokenTree:
         """The next tree, for methods that need no forward to make it."""
-        raise NotImplementedError
+        raise NotImplementedError(f"method {self.name!r} defines neither guess nor propose")
 
     def artifacts(self) -> dict[str, Any]:
         """What a method kept of its text for the caller, by name; nothing unless an option asks for

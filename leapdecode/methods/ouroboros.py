@@ -1,5 +1,4 @@
-"""Ouroboros: a draft model that drafts phrase by phrase, lengthened by phrases, taught by what the
-target rejected.
+"""Ouroboros: drafts by phrases, lengthened by phrases, taught by what the target rejected.
 
 Zhao et al. 2024. The draft decodes its tokens with lookahead over a pool of phrases; the newest
 phrases behind its last token are verified too; what the target says of rejected drafts and suffixes
@@ -89,10 +88,9 @@ class Ouroboros(Method):
         return tree
 
     def add_suffixes(self, sequence: Sequence, tree: TokenTree) -> None:
-        """Branches below the last draft token: phrases that start with it, the newest first
-        (section 3.2).
+        """Branches below the last draft token: phrases that start with it, as in section 3.2.
 
-        Beyond the paper: those come first that once followed the same tokens.
+        The newest come first. Beyond the paper: before them, what once followed the same tokens.
         """
         last, pool = self.drafted[-1], self.branches.pool
         key = tree.tokens[last]
@@ -109,8 +107,7 @@ class Ouroboros(Method):
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
         budget, context = self.budget, len(sequence.tokens)
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
-            # most that one draft forward may add
-            wide = self.phrase_length if sequence.drawn else 1
+            wide = self.phrase_length if sequence.drawn else 1  # most that a draft forward adds
             if budget is not None and not budget.worth_drafting(
                 tree, self.drafted[-1:], context, wide, budget.drafting, sequence.drawn
             ):

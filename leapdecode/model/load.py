@@ -106,6 +106,38 @@ def _unavailable(
     )
 
 
+def _from_pretrained(
+    name: str, dtype: str | torch.dtype, backends: list[str], trust_remote_code: bool
+) -> tuple[Any, dict[str, Any]]:
+    """The model with the first attention of `backends` that it has, and its loading report."""
+    try:
+        with quiet():
+            return AutoModelForCausalLM.from_pretrained(
+                name,
+                dtype=dtype,
+                attn_implementation=backends[0],
+                trust_remote_code=trust_remote_code,
+                use_safetensors=True,
+                local_files_only=Path(name).exists() or _offline(),
+                output_loading_info=True,
+            )
+    except (OSError, KeyError, SafetensorError) as error:
+        raise _unavailable(name, error) from error
+    except (ValueError, ImportError) as error:
+        told = str(error)
+        if "Unrecognized model" in told:
+            raise _unavailable(name, error) from error
+        if "Unrecognized configuration class" in told:
+            raise UnsupportedModel(
+                f"{name!r} is no decoder-only causal model that transformers knows"
+            ) from error
+        lacks_sdpa = "sdpa" in told or "scaled_dot_product" in told
+        if not lacks_sdpa or len(backends) == 1:
+            first = (told.splitlines() or ["?"])[0][:300]
+            raise UnsupportedModel(f"{name}: {first}") from error
+    return _from_pretrained(name, dtype, backends[1:], trust_remote_code)
+
+
 def load_model(
     name: str,
     device: str = "auto",
@@ -113,11 +145,11 @@ def load_model(
     attn_implementation: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A causal model in evaluation mode. Half precision becomes float32 on a CPU when the dtype is
-    `auto`.
+    """A causal model in evaluation mode; float16 becomes float32 on a CPU when `dtype` is "auto".
 
-    Raises `ModelUnavailable` when there is no such model here, `OptionError` for a bad device or
-    dtype.
+    Raises:
+        ModelUnavailable: there is no such model here.
+        OptionError: a bad device or dtype.
     """
     place, wanted = pick_device(device), pick_dtype(dtype)
     if attn_implementation not in ATTENTION:
@@ -128,34 +160,7 @@ def load_model(
     if not name:
         raise _unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
-    for backend in backends:
-        try:
-            with quiet():
-                model, found = AutoModelForCausalLM.from_pretrained(
-                    name,
-                    dtype=wanted,
-                    attn_implementation=backend,
-                    trust_remote_code=trust_remote_code,
-                    use_safetensors=True,
-                    local_files_only=Path(name).exists() or _offline(),
-                    output_loading_info=True,
-                )
-            break
-        except (OSError, KeyError, SafetensorError) as error:
-            raise _unavailable(name, error) from error
-        except (ValueError, ImportError) as error:
-            if "Unrecognized model" in str(error):
-                raise _unavailable(name, error) from error
-            if "Unrecognized configuration class" in str(error):
-                raise UnsupportedModel(
-                    f"{name!r} is no decoder-only causal model that transformers knows"
-                ) from error
-            if backend == backends[-1] or (
-                "sdpa" not in str(error) and "scaled_dot_product" not in str(error)
-            ):
-                raise UnsupportedModel(
-                    f"{name}: {(str(error).splitlines() or ['?'])[0][:300]}"
-                ) from error
+    model, found = _from_pretrained(name, wanted, backends, trust_remote_code)
     absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
     if absent:
         raise ModelUnavailable(
@@ -176,9 +181,7 @@ def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
                 trust_remote_code=trust_remote_code,
                 local_files_only=Path(name).exists() or _offline(),
             )
-    except (
-        Exception
-    ) as error:  # a damaged tokenizer file raises the tokenizers library's bare Exception
+    except Exception as error:  # the tokenizers library raises it bare for a damaged file
         raise _unavailable(name, error, "tokenizer") from error
 
 
