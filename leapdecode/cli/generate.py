@@ -61,7 +61,8 @@ def generate(
         str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
     ] = "seeded",
     scheduler: Annotated[
-        str | None, typer.Option("--scheduler", "--executor", help="single or batched")
+        str | None,
+        typer.Option("--scheduler", "--executor", help="single, batched, or one that you added"),
     ] = None,
     budget: BudgetOption = None,
     pool: Annotated[

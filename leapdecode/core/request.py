@@ -19,7 +19,7 @@ class Request:
     Attributes:
         prompt_ids: token ids of the prompt, at least one.
         sampling: how tokens are chosen and when the text ends.
-        method: a method's name, or a configured method that serves this request alone.
+        method: a method's name, or a configured method, of which the request gets a copy.
         options: the method's options by name, where `method` is a name.
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
         stream: logical id of the random stream; texts of equal seed and stream are equal whatever

@@ -20,6 +20,7 @@ from leapdecode.llm.loading import load
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, raise_first, runs_of
+from leapdecode.methods.base import Method
 from leapdecode.model.load import prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.prefix_cache import keep_caches
@@ -128,7 +129,7 @@ class LLM:
         self,
         prompts: Prompt | list[Prompt],
         *,
-        method: str = DEFAULT_METHOD,
+        method: str | Method = DEFAULT_METHOD,
         sampling: SamplingParams | None = None,
         batch_size: int | None = None,
         scheduler: str | None = None,
@@ -144,7 +145,8 @@ class LLM:
         Args:
             prompts: a string, a list of token ids, a list of chat messages, or a list of any of
                 these.
-            method: a name that `leapdecode methods` lists; `options` are its options by name.
+            method: a name that `leapdecode methods` lists, with its options by name in `options`;
+                or a `Method` object, with its options in it.
             sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
             batch_size: requests decoded at a time by the batched scheduler; all prompts up to 8 by
                 default.
@@ -193,7 +195,7 @@ class LLM:
         self,
         prompt: Prompt,
         *,
-        method: str = DEFAULT_METHOD,
+        method: str | Method = DEFAULT_METHOD,
         sampling: SamplingParams | None = None,
         verification: str = "seeded",
         budget: int | str | None = None,

@@ -15,6 +15,7 @@ from leapdecode.llm.result import Piece, Result
 
 if TYPE_CHECKING:
     from leapdecode.llm.llm import LLM
+    from leapdecode.methods.base import Method
     from leapdecode.pools.ngrams import NgramPool
 
 DEFAULT_METHOD = "lookahead"
@@ -84,7 +85,7 @@ def runs_of(
     llm: LLM,
     prompts: list[Any],
     sampling: SamplingParams,
-    method: str = DEFAULT_METHOD,
+    method: str | Method = DEFAULT_METHOD,
     *,
     verification: str = "seeded",
     budget: int | str | None = None,
