@@ -1,0 +1,93 @@
+"""What `leapdecode doctor` prints of its report."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from leapdecode.model.memory import readable
+
+CHEAP = 1.5
+
+
+def print_report(report: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    for name, value in _facts(report):
+        console.print(Text(f"{name:<9} ", style="bold") + Text(value))
+    if report["row_costs"]:
+        console.print(_curve(report["row_costs"], "time of a forward, against one row"))
+        console.print(Text(_cheap(report["row_costs"])))
+    if report["draft_row_costs"]:
+        console.print(_curve(report["draft_row_costs"], "of the draft"))
+        share = (
+            report["draft_row_costs"][0]["milliseconds"] / report["row_costs"][0]["milliseconds"]
+        )
+        console.print(Text(f"a draft's forward of one row costs {share:.2f} of the target's"))
+
+
+def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    context = report["context"] if report["context"] < 1 << 30 else "unlimited"
+    compiled = ", compiled" if report["compiled"] else ""
+    attention = f"attention {report['attention']}"
+    facts = [
+        ("versions", versions),
+        ("device", f"{report['device']} ({report['device_name']}), {report['threads']} threads"),
+        ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
+        ("dtype", f"{report['dtype']}, {attention}, context {context}{compiled}"),
+    ]
+    if not report["trees"]:
+        why = f"token trees: no: {report['reason']}"
+        return [*facts, ("probe", f"{why}; it can be decoded plainly with --fallback")]
+    probe = report["probe"]
+    worst = f"{probe['worst']:.1g} of the logits' spread (allowed {probe['tolerance']:.1g})"
+    return [
+        *facts,
+        ("probe", f"token trees: yes; differs from plain forwards by {worst}"),
+        ("exact", _exactness(report["row_classes"], report["exact"])),
+        ("cache", _memory(report["cache_bytes_per_1000_tokens"], report["cache_memory"])),
+    ]
+
+
+def _cheap(costs: list[dict[str, Any]]) -> str:
+    """Up to how many rows every row count costs at most `CHEAP` of one row."""
+    dear = min((cost["rows"] for cost in costs if cost["ratio"] > CHEAP), default=1 << 30)
+    cheap = max(cost["rows"] for cost in costs if cost["rows"] < dear)
+    return f"up to {cheap} rows cost at most {CHEAP}x one row here; guesses within that are cheap"
+
+
+def _memory(size: int, limit: int | None) -> str:
+    """What cached tokens take, and how much of it they may have."""
+    told = f"{size / 1e6:.2f} MB per 1,000 tokens"
+    return f"{told}, at most {readable(limit)} in all (--cache-memory)" if limit else told
+
+
+def _exactness(classes: dict[str, Any], exact: bool) -> str:
+    """The classes of row counts, what exactness costs plain decoding, and whether it is on."""
+    shown = " | ".join(", ".join(map(str, sizes)) for sizes in classes["classes"])
+    if not classes["unit"]:
+        return (
+            f"no: {classes['reason']}; "
+            f"texts equal plain decoding's up to near-ties (equal bits: {shown})"
+        )
+    cost = f"a plain step takes {classes['cost']:.2f} of one row's"
+    reused = "any cached token" if classes["any_prefix"] else "whole chunks of a prompt"
+    return (
+        f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of "
+        f"{classes['unit']}, "
+        f"at most {classes['most']} in a forward, {cost}; row counts of equal bits: {shown}; "
+        f"later texts may start with {reused}"
+    )
+
+
+def _curve(costs: list[dict[str, Any]], title: str) -> Any:
+    contexts = sorted({cost["context"] for cost in costs})
+    table = Table("rows", *[f"{c} cached tokens" for c in contexts], title=title)
+    for rows in sorted({cost["rows"] for cost in costs}):
+        cells = []
+        for context in contexts:
+            at = [cost for cost in costs if (cost["context"], cost["rows"]) == (context, rows)]
+            cells.append(f"{at[0]['milliseconds']:7.2f} ms {at[0]['ratio']:5.2f}x" if at else "")
+        table.add_row(str(rows), *cells)
+    return table

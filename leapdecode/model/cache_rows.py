@@ -1,0 +1,148 @@
+"""Where sequences lie in a slot cache: rows and slots are taken, grown, copied and given back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from leapdecode.core import Sequence
+from leapdecode.model.kv_store import CHUNK, SlotCache
+from leapdecode.model.prefix_cache import PrefixCache
+from leapdecode.model.sequence_cache import Room, SequenceCache, common_prefix
+
+if TYPE_CHECKING:
+    from leapdecode.model.runner import Runner
+
+
+class CacheRows:
+    """A row of the cache for each sequence, with what is cached of it.
+
+    Args:
+        runner: the model.
+        rows: sequences that there is place for, until more are needed.
+        slots: tokens per sequence, likewise.
+    """
+
+    chunk = CHUNK  # tokens of text in a forward, at most
+
+    def __init__(self, runner: Runner, rows: int, slots: int) -> None:
+        self.runner, self.capacity = runner, rows
+        self.store = runner.cache(rows, slots)
+        self.sequences: dict[int, SequenceCache] = {}
+        # values that are not finite were written, and may still stand somewhere
+        self.soiled = False
+        self.most_slots = 0  # what the texts can need in the end: growth by doubling stops there
+
+    def close(self) -> None:
+        if not self.soiled:
+            self.runner.release(self.store)
+
+    def clean(self, sequence: Sequence, keep_text: bool) -> None:
+        """Empty what stands behind `sequence`'s text, or its whole row.
+
+        What is not finite there reaches rows that it is hidden from: a weight of 0 times infinity
+        is not 0.
+        """
+        cache, self.soiled = self.sequences[sequence.id], True
+        if not keep_text:
+            cache.tokens, cache.agreed = [], 0
+        cache.tree, cache.evaluated = None, 0
+        with torch.inference_mode():
+            self.store.clean(cache.row, len(cache.tokens))
+
+    @property
+    def room(self) -> Room:
+        return Room(self.capacity, self.store.slots)
+
+    def expect(self, room: Room) -> None:
+        """Make place for so many sequences; slots are added by doubling, up to those of `room`."""
+        self.most_slots = self.runner.bucketed(room.slots)
+        if room.rows > self.capacity:
+            self.capacity = room.rows
+            self._replace(self.store.slots)
+
+    def allocate(self, sequence: Sequence) -> int:
+        """Give `sequence` a cache, with more rows where all are taken.
+
+        Returns how many tokens it starts with, of an earlier text that began alike.
+        """
+        taken = {cache.row for cache in self.sequences.values()}
+        if len(taken) == self.capacity:
+            self.expect(Room(2 * self.capacity, self.most_slots))
+        cache = SequenceCache(min(set(range(self.capacity)) - taken))
+        self.sequences[sequence.id] = cache
+        if self.runner.prefixes is not None:
+            self._reuse(self.runner.prefixes, sequence, cache)
+        return len(cache.tokens)
+
+    @torch.inference_mode()
+    def _reuse(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
+        """Start with the cached tokens of an earlier text; the last token is always evaluated."""
+        text = sequence.tokens[:-1]
+        prefix, length = prefixes.find(text, self._block)
+        if prefix is not None and length:
+            self._reserve(length)
+            self.store.fill_row(cache.row, prefix.states, length)
+            cache.tokens, cache.agreed = text[:length], length
+
+    @property
+    def _block(self) -> int:
+        """Cached tokens pass from text to text in blocks of so many."""
+        exact = self.runner.exact
+        return 1 if exact is None or exact.any_prefix else self.chunk
+
+    def _keep(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
+        """Keep what later texts may start with.
+
+        Under exact decoding that is what their own prompts' forwards would cache: everything where
+        forwards of text are of the same class as those of trees, else the prompt's whole chunks.
+        """
+        length = common_prefix(cache.tokens, sequence.tokens)
+        if self._block > 1:
+            length = min(length, sequence.prompt_length - 1) // self._block * self._block
+        prefixes.keep(cache.tokens[:length], self.store, cache.row)
+
+    def free(self, sequence: Sequence) -> None:
+        """Drop the cache; the last row moves into the gap, so that rows in use stay adjoining."""
+        dropped = self.sequences.pop(sequence.id)
+        if (
+            self.runner.prefixes is not None
+            and not self.soiled
+            and sequence.finish_reason != "error"
+        ):
+            self._keep(self.runner.prefixes, sequence, dropped)
+        gap = dropped.row
+        last = max(self.sequences.values(), key=lambda cache: cache.row, default=None)
+        if last is not None and last.row > gap:
+            self._copy(last, gap)
+            last.row = gap
+
+    def fork(self, source: Sequence, target: Sequence) -> int:
+        """Start `target`'s cache with what `source`'s shares with its text; returns how much."""
+        cache, new = self.sequences[source.id], self.sequences[target.id]
+        shared = common_prefix(cache.tokens, target.tokens[:-1])
+        with torch.inference_mode():
+            self.store.copy_row(cache.row, new.row, shared)
+        new.tokens, new.tree, new.agreed = cache.tokens[:shared], None, shared
+        return shared
+
+    @torch.inference_mode()
+    def _copy(self, cache: SequenceCache, row: int) -> None:
+        self.store.copy_row(
+            cache.row, row, len(cache.tokens) + (len(cache.tree) if cache.tree else 0)
+        )
+
+    def _reserve(self, slots: int) -> None:
+        if slots > self.store.slots:
+            doubled = 2 * self.store.slots
+            self._replace(
+                self.runner.bucketed(max(slots, min(doubled, self.most_slots or doubled)))
+            )
+
+    @torch.inference_mode()
+    def _replace(self, slots: int) -> None:
+        """Go on in a cache of `capacity` rows of `slots` slots."""
+        larger = SlotCache(self.runner.layout, self.capacity, slots)
+        larger.copy_from(self.store, self.store.slots)
+        self.store = larger
