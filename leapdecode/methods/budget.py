@@ -77,6 +77,7 @@ class TokenBudget:
     rates: HitRates = field(default_factory=HitRates)
     throughput: Throughput = field(default_factory=Throughput)
     window: WindowTrial = field(default_factory=WindowTrial)
+    window_rows: int = 0
     # for drafts that decode by trees of their own
     drafting: DraftForwards = field(default_factory=DraftForwards)
 
@@ -123,14 +124,17 @@ class TokenBudget:
         """
         if self.limit is not None:
             wanted = min(wanted, (int((self.limit - 1) * share) + 1) // height)
-        return (
-            wanted if self.cost is None else self.window.columns(wanted, height, context, self.cost)
-        )
+        if self.cost is None:
+            return wanted
+        rate = self.throughput.rate(self.cost(1, context))
+        width = self.window.columns(wanted, height, context, self.cost, rate)
+        self.window_rows = max(width * height - 1, 0)
+        return width
 
     def judge_window(self, gained: int, tokens: int, rows: int, context: int) -> None:
         """One step with a window: tokens that it gained, tokens in all, rows evaluated."""
         if self.cost is not None:
-            self.window.judge(gained, tokens, rows, context, self.cost)
+            self.window.judge(gained, rows, self.window_rows)
 
     def worth_drafting(
         self,

@@ -1,60 +1,54 @@
-"""Whether a window of Jacobi trajectories pays: found out by trying it now and then."""
+"""Whether a window of Jacobi trajectories pays: an upper confidence bound of what it gains."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MOST_COST = 1.5  # a window is tried where a step with it takes at most this many times a plain one
-TRIAL, FIRST_REST, LONGEST_REST = 24, 64, 8192  # steps
+PERIOD = 8  # steps between decisions: a window needs a few steps before it gains anything
+PRIOR_GAIN, WEIGHT = 0.1, 2.0  # tokens per step of an unknown window, and the steps it counts for
+Z = 1.0  # standard deviations of the upper confidence bound
+FORGET = 0.998  # per step, of what was seen
 
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
 
 
 @dataclass
 class WindowTrial:
-    """Whether a window of Jacobi trajectories pays: tried where rows are cheap enough, judged by
-    the tokens it gained.
+    """Carries a window while UCB(tokens that it gains per step) > throughput x its time.
 
-    A failed trial is repeated after a rest that doubles each time, and is four times as long where
-    nothing was gained at all.
+    The bound of a mean gain m of n steps, both decayed, is m + Z sqrt(m / (n + WEIGHT)): gains are
+    counts, whose variance is about their mean. What is not seen is forgotten, so the bound rises
+    and the window is tried again.
     """
 
     width: int = 0
-    rows: int = 0  # beside the root
-    steps: int = 0  # of the present trial, or left of the rest
-    rest: int = FIRST_REST
+    left: int = 0  # steps until the next decision
     gained: float = 0.0
-    tokens: float = 0.0
-    spent_rows: float = 0.0
+    steps: float = 0.0
+    rows: float = 1.0  # of a step without the window, on average
 
-    def columns(self, wanted: int, height: int, context: int, cost: StepCost) -> int:
+    def columns(self, wanted: int, height: int, context: int, cost: StepCost, rate: float) -> int:
         """How many of `wanted` columns of `height` rows to evaluate in the next step."""
-        if self.width:
+        self.gained, self.steps = FORGET * self.gained, FORGET * self.steps
+        self.left -= 1
+        if self.left >= 0:
             return min(self.width, wanted)
-        self.steps -= 1
-        if self.steps > 0:
-            return 0
+        count = self.steps + WEIGHT
+        mean = (self.gained + WEIGHT * PRIOR_GAIN) / count
+        bound = mean + Z * math.sqrt(mean / count)
+        beside = round(self.rows)
         width = wanted
         while width and (
-            width * height == 1 or cost(width * height, context) > MOST_COST * cost(1, context)
+            width * height == 1
+            or bound <= rate * (cost(beside + width * height - 1, context) - cost(beside, context))
         ):
             width //= 2
-        self.width, self.rows, self.steps = width, width * height - 1, 0 if width else FIRST_REST
-        self.gained = self.tokens = self.spent_rows = 0.0
+        self.width, self.left = width, PERIOD - 1
         return width
 
-    def judge(self, gained: int, tokens: int, rows: int, context: int, cost: StepCost) -> None:
-        """Take in one step; after `TRIAL` of them compare the speed with and without the window."""
-        if not self.width:
-            return
-        self.steps, self.gained = self.steps + 1, self.gained + gained
-        self.tokens, self.spent_rows = self.tokens + tokens, self.spent_rows + rows
-        if self.steps < TRIAL:
-            return
-        mean = round(self.spent_rows / self.steps)
-        without = (self.tokens - self.gained) / cost(max(mean - self.rows, 1), context)
-        if self.tokens / cost(mean, context) < without:
-            longer = self.rest * (2 if self.gained else 4)
-            self.width, self.steps, self.rest = 0, self.rest, min(longer, LONGEST_REST)
-        else:
-            self.steps, self.rest = 0, FIRST_REST
-        self.gained = self.tokens = self.spent_rows = 0.0
+    def judge(self, gained: int, rows: int, height_rows: int) -> None:
+        """Take in one step, of `rows` in all."""
+        self.gained += gained
+        if self.width:
+            self.steps += 1
+        self.rows += (max(rows - height_rows, 1) - self.rows) / PERIOD
