@@ -43,11 +43,11 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             if own is None or ended:
                 continue
             stats.matched_tokens += tree.matched(own.choices)
-            if method.budget is not None:
-                method.budget.learn(tree, own)
+            if method.planner is not None:
+                method.planner.learn(tree, own)
                 if len(sequence.steps) > 1:  # the first step's rows are the prompt's
                     made = stats.draft_forwards - forwards, stats.draft_rows - rows
-                    method.budget.keep_time(asked.tree, len(own.tokens), context, *made)
+                    method.planner.keep_time(asked.tree, len(own.tokens), context, *made)
             method.observe(sequence, tree, own)
 
 
@@ -64,6 +64,6 @@ def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
         raise InvalidTree(
             f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"
         )
-    if method.budget is not None:
-        method.budget.cut(tree, len(sequence.tokens), method.kept(), carried)
+    if method.planner is not None:
+        method.planner.cut(tree, len(sequence.tokens), method.kept(), carried)
     return tree

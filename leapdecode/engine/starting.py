@@ -23,9 +23,9 @@ def start(
     check_budget(request.budget)
     check_length(request.prompt_ids, target.max_length)
     method = method_of(request, models)
-    budget, pool = shared.given(method, request.budget, batch_size, request.pool)
-    if budget is not None:
-        method.budget = budget
+    planner, pool = shared.given(method, request.budget, batch_size, request.pool)
+    if planner is not None:
+        method.planner = planner
     if pool is not None:
         method.pool = pool
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.budget import TokenBudget
+from leapdecode.methods.planner import Planner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify.walk import Verdict
 
@@ -46,9 +46,7 @@ class Method:
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
     takes_pool: ClassVar[bool] = False
-    budget: TokenBudget | None = dataclasses.field(
-        default=None, init=False, repr=False, compare=False
-    )
+    planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -27,5 +27,5 @@ class DraftModel(Method):
 
     def propose(self, sequence: Sequence) -> Asking:
         tree = TokenTree(sequence.pending)
-        yield from grow(sequence, tree, [1] * self.gamma, self.confidence, self.budget)
+        yield from grow(sequence, tree, [1] * self.gamma, self.confidence, self.planner)
         return tree

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable
 from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
-from leapdecode.methods.budget import TokenBudget
+from leapdecode.methods.planner import Planner
 
 
 def grow(
@@ -12,13 +12,13 @@ def grow(
     tree: TokenTree,
     widths: Iterable[int],
     confidence: float = 0.0,
-    budget: TokenBudget | None = None,
+    planner: Planner | None = None,
     replacement: bool = False,
 ) -> Generator[Asked, ForwardResult | None, None]:
     """Grow `tree` from its root: per width one draft forward, that many children for every node of
     the last level.
 
-    A node that the draft gives a probability below `confidence` gets no children, and with a budget
+    A node that the draft finds less likely than `confidence` gets no children, and with a planner
     growth ends where another level no longer pays. Both go by what is known before the next tokens
     are drawn, so the law of the rejection verifier holds.
     """
@@ -27,7 +27,7 @@ def grow(
         # the target's own token will be the last
         if tree.depths[level[0]] + 1 >= sequence.remaining:
             return
-        if budget is not None and not budget.worth_drafting(
+        if planner is not None and not planner.worth_drafting(
             tree, level, len(sequence.tokens), width, drawn=drawn
         ):
             return
@@ -41,7 +41,7 @@ def grow(
         if found.drawn_from is not None:
             wanted = [propose(tree, node, tokens, found.drawn_from[row], replacement)
                       for node, tokens, row in zip(level, wanted, rows, strict=True)]  # fmt: skip
-        needed = confidence > 0 or budget is not None
+        needed = confidence > 0 or planner is not None
         chances = (
             probabilities(found.logits_NV, rows, wanted)
             if needed

@@ -66,8 +66,8 @@ class Jacobi(Method):
 
     def guess(self, sequence: Sequence) -> TokenTree:
         tree = TokenTree(sequence.pending)
-        if self.budget is not None:
-            fitting = max(self.budget.columns(self.window + 1, 1, len(sequence.tokens)) - 1, 0)
+        if self.planner is not None:
+            fitting = max(self.planner.columns(self.window + 1, 1, len(sequence.tokens)) - 1, 0)
             self.guesses = self.top_up(self.guesses, min(self.size(), fitting), self.refill)
         tree.add_chain(0, self.guesses, "window")
         if self.record:
@@ -83,8 +83,8 @@ class Jacobi(Method):
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)
-        if self.budget is not None:
-            self.budget.judge_window(accepted - 1, accepted, len(tree), len(sequence.tokens))
+        if self.planner is not None:
+            self.planner.judge_window(accepted - 1, len(tree))
         if self.block:
             self.left -= accepted
             if self.left <= 0:

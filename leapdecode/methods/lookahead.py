@@ -50,8 +50,8 @@ class Lookahead(Method):
 
     def guess(self, sequence: Sequence) -> TokenTree:
         tree, width = self.branches.tree(sequence.pending, "ngram"), None
-        if self.budget is not None:
-            width = self.budget.columns(self.window, self.ngram - 1, len(sequence.tokens), SHARE)
+        if self.planner is not None:
+            width = self.planner.columns(self.window, self.ngram - 1, len(sequence.tokens), SHARE)
         self.branches.place(tree, width)
         return tree
 
@@ -60,9 +60,7 @@ class Lookahead(Method):
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)
-        if self.budget is not None:
+        if self.planner is not None:
             gained = self.branches.gained(tree, verdict.path)
-            self.budget.judge_window(
-                gained, accepted, len(tree) - len(tree.skipped), len(sequence.tokens)
-            )
+            self.planner.judge_window(gained, len(tree) - len(tree.skipped))
         self.branches.advance(verdict.choices, sequence.tokens, accepted)

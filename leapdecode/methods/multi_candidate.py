@@ -46,7 +46,9 @@ class MultiCandidate(Method):
 
     def propose(self, sequence: Sequence) -> Asking:
         tree = TokenTree(sequence.pending)
-        yield from grow(sequence, tree, self.widths, self.confidence, self.budget, self.replacement)
+        yield from grow(
+            sequence, tree, self.widths, self.confidence, self.planner, self.replacement
+        )
         return tree
 
 

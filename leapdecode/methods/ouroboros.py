@@ -105,11 +105,11 @@ class Ouroboros(Method):
         self, sequence: Sequence, tree: TokenTree
     ) -> Generator[Asked, ForwardResult | None, None]:
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
-        budget, context = self.budget, len(sequence.tokens)
+        planner, context = self.planner, len(sequence.tokens)
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
             wide = self.phrase_length if sequence.drawn else 1  # most that a draft forward adds
-            if budget is not None and not budget.worth_drafting(
-                tree, self.drafted[-1:], context, wide, budget.drafting, sequence.drawn
+            if planner is not None and not planner.worth_drafting(
+                tree, self.drafted[-1:], context, wide, planner.drafting, sequence.drawn
             ):
                 return
             own = self.own_tree(sequence, tree)
@@ -123,14 +123,12 @@ class Ouroboros(Method):
             yield Commit("draft", sequence, verdict.path)
             chances = self.enter(sequence, tree, own, verdict, found)
             self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
-            if budget is not None and budget.draft is not None:
-                budget.drafting.learn(len(own) - len(own.skipped), len(verdict.tokens))
-                budget.draft.learn(own, verdict)
-                budget.draft.keep_time(own, len(verdict.tokens), context)
+            if planner is not None and planner.draft is not None:
+                planner.drafting.learn(len(own) - len(own.skipped), len(verdict.tokens))
+                planner.draft.learn(own, verdict)
+                planner.draft.keep_time(own, len(verdict.tokens), context)
                 gained = self.branches.gained(own, verdict.path)
-                budget.draft.judge_window(
-                    gained, len(verdict.tokens), len(own) - len(own.skipped), context
-                )
+                planner.draft.judge_window(gained, len(own) - len(own.skipped))
             if min(chances) < self.confidence or not sequence.end_tokens.isdisjoint(verdict.tokens):
                 return
 
@@ -141,12 +139,12 @@ class Ouroboros(Method):
             self.branches.tree(tree.tokens[last], "phrase", before(sequence, tree, last)),
             None,
         )
-        budget = self.budget.draft if self.budget is not None else None
-        if budget is not None and self.branches.window is not None:
-            width = budget.columns(self.window, self.phrase_length - 1, context)
+        planner = self.planner.draft if self.planner is not None else None
+        if planner is not None and self.branches.window is not None:
+            width = planner.columns(self.window, self.phrase_length - 1, context)
         self.branches.place(own, width)
-        if budget is not None:
-            budget.cut(own, context, self.branches.nodes)
+        if planner is not None:
+            planner.cut(own, context, self.branches.nodes)
         return own
 
     def enter(
@@ -167,7 +165,7 @@ class Ouroboros(Method):
             for node, token in zip(verdict.path, verdict.tokens, strict=True)
         ]
         likely = [[1.0] * len(tokens) for tokens in wanted]
-        if self.confidence > 0 or self.second > 0 or self.budget is not None:
+        if self.confidence > 0 or self.second > 0 or self.planner is not None:
             likely = probabilities(found.logits_NV, rows, wanted)
         for tokens, chances, number in zip(wanted, likely, rows, strict=True):
             parent = self.drafted[-1]

@@ -1,24 +1,20 @@
-"""How often guesses hit, by what they are like: the chances that a token budget goes by."""
+"""How often guesses were accepted, by what they are like: the chances that the planner goes by."""
 
+import math
 from collections.abc import Hashable
 
 from leapdecode.core import TokenTree
+from leapdecode.verify.walk import Verdict
 
 # chance of an unknown kind of node, and how many observations it counts for
 PRIOR, WEIGHT = 0.5, 2.0
 FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
-# both for drafts, which are seen only where some are made: a few misses must not end drafting
-DRAFT_WEIGHT = 32.0
-# an unknown draft's confidence, and how many observations it counts for
-DRAFT_PRIOR, CONFIDENCE_WEIGHT = 0.8, 4.0
 DRAFTED = ("draft", "second")  # the sources whose nodes have draft probabilities
 BUCKETS = 10  # of draft probabilities
 FORGET = 0.998  # per step, of every count: what was seen n steps ago counts FORGET ** n
 DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
 
 FRESH = 8  # steps
-# the kind of the probabilities that a draft gives its own guesses
-CONFIDENCE: list[Hashable] = ["confidence"]
 Kind = tuple[str, str, int, int, int]
 
 
@@ -67,10 +63,38 @@ class HitRates:
             chance, weight = (hits + weight * chance) / (trials + weight), finer
         return chance
 
+    def bound(self, kinds: list[Hashable], z: float) -> float:
+        """The chance for the last of `kinds`, and `z` standard deviations more; at most 1."""
+        chance = self.rate(kinds)
+        trials = self._counts(kinds[-1])[1] + WEIGHT
+        return min(chance + z * math.sqrt(chance * (1 - chance) / trials), 1.0)
+
     def learn(self, kinds: list[Hashable], hit: float) -> None:
         for kind in kinds:
             hits, trials = self._counts(kind)
             self.counts[kind] = hits + hit, trials + 1, self.step
+
+    def reached(self, tree: TokenTree) -> list[float]:
+        """Per node the chance that the walk reaches it: its own, given its parent, times that's."""
+        kinds, found = kinds_of(tree), [1.0]
+        for node in range(1, len(tree)):
+            found.append(self.of(kinds[node]) * found[tree.parents[node]])
+        return found
+
+    def learn_tree(self, tree: TokenTree, verdict: Verdict) -> None:
+        """The target's choice at an accepted node tells of each of its children whether it hit."""
+        self.next_step()
+        kinds, accepted = kinds_of(tree), set(verdict.path)
+        drafted: dict[int, bool] = {}
+        for node in range(1, len(tree)):
+            parent = tree.parents[node]
+            if parent in accepted:
+                hit = tree.tokens[node] == verdict.choices[parent]
+                self.learn(coarse_to_fine(kinds[node]), hit)
+                if tree.sources[node] == "draft":
+                    drafted[parent] = drafted.get(parent, False) or hit
+        for parent, hit in drafted.items():
+            self.learn(drafts_of(tree.depths[parent] + 1), hit)
 
 
 def kinds_of(tree: TokenTree) -> list[Kind]:
@@ -112,19 +136,6 @@ def bucket_of(probability: float) -> int:
 def middle_of(bucket: int) -> float:
     """The probability in the middle of a bucket."""
     return (bucket + 0.5) / BUCKETS
-
-
-def confidence_of(tree: TokenTree) -> dict[int, float]:
-    """Per node with drafted children the draft's probability that one of them is right."""
-    found: dict[int, float] = {}
-    for node in range(1, len(tree)):
-        if tree.sources[node] == "draft":
-            parent, probability = (
-                tree.parents[node],
-                middle_of(bucket_of(tree.draft_probabilities[node])),
-            )
-            found[parent] = min(found.get(parent, 0.0) + probability, 1.0)
-    return found
 
 
 def drafts_of(depth: int) -> list[Hashable]:

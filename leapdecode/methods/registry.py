@@ -75,5 +75,5 @@ def fresh(method: Method) -> Method:
     are shared.
     """
     copy = dataclasses.replace(method)
-    copy.budget, copy.pool = method.budget, method.pool
+    copy.planner, copy.pool = method.planner, method.pool
     return copy

@@ -1,0 +1,218 @@
+"""The planner: what is guessed, and which guesses are evaluated.
+
+Decoding brings lambda tokens per time. Whatever takes time and may gain tokens (to evaluate a node,
+to ask the draft, to carry a window) is done while
+
+    bound on the tokens gained > lambda x time added,
+
+because the ratio of all tokens to all time is greatest so (Dinkelbach 1967, On Nonlinear Fractional
+Programming). lambda = sum(DECAY^i tokens_i) / sum(DECAY^i time_i) over the steps, i steps ago. Time
+comes from the row-cost curve, tokens from what became of guesses of the same kind (`rates.py`):
+
+    chance p of n trials   bound = p + Z sqrt(p (1 - p) / n)
+    mean count m of n      bound = m + Z sqrt(m / n)
+
+What is not tried is forgotten, so its bound rises until it is tried again. A node needs no trial:
+the target's choice at its parent tells whether it would have been accepted, so nodes go by p alone.
+What is cut changes the speed, never the text.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from leapdecode.core import TokenTree
+from leapdecode.methods.rates import FORGET, WEIGHT, HitRates, drafts_of
+from leapdecode.verify.walk import Verdict
+
+DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
+Z = 1.0  # standard deviations of the bounds
+AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
+RECENT = 16  # draft forwards that a mean goes over
+PERIOD = 8  # steps that a window is carried at least, because it begins empty
+GAIN = 0.1  # tokens per step of an unknown window
+
+StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
+
+
+@dataclass
+class Throughput:
+    """Tokens per time over the last steps, lambda."""
+
+    tokens: float = 0.0
+    time: float = 0.0
+
+    def rate(self, plain: float) -> float:
+        """At least plain decoding's, whose step takes `plain`."""
+        return max((WEIGHT + self.tokens) / (WEIGHT * plain + self.time), 1 / plain)
+
+    def learn(self, tokens: int, time: float) -> None:
+        self.tokens, self.time = DECAY * self.tokens + tokens, DECAY * self.time + time
+
+
+@dataclass
+class Window:
+    """A window of Jacobi trajectories: its columns at present, and what windows gained."""
+
+    width: int = 0
+    height: int = 1  # rows per column
+    left: int = 0  # steps until the next decision
+    gained: float = 0.0
+    steps: float = 0.0
+    beside: float = 1.0  # rows of a step without it, on average
+
+    @property
+    def rows(self) -> int:
+        """Rows that it adds to a step; the root is its first."""
+        return max(self.width * self.height - 1, 0)
+
+    def bound(self) -> float:
+        """On the tokens that a step gains by it."""
+        count = self.steps + WEIGHT
+        mean = (self.gained + WEIGHT * GAIN) / count
+        return mean + Z * math.sqrt(mean / count)
+
+    def learn(self, gained: int, rows: int) -> None:
+        """Take in a step of `rows` rows in all; tokens come in after the window is gone, too."""
+        self.gained = FORGET * self.gained + gained
+        self.steps = FORGET * self.steps + (self.width > 0)
+        self.beside += (max(rows - self.rows, 1) - self.beside) / PERIOD
+
+
+@dataclass
+class DraftForwards:
+    """What draft forwards were like of late: rows of the last one, tokens of each on average."""
+
+    rows: int = 1
+    tokens: float = 1.0
+
+    def learn(self, rows: int, tokens: int) -> None:
+        self.rows = rows
+        self.tokens += (tokens - self.tokens) / RECENT
+
+
+@dataclass
+class Planner:
+    """Holds trees to at most `limit` rows and, with a `cost`, to what pays.
+
+    One object serves all sequences of a method, so what one text teaches helps the next. `draft`
+    plans the trees that a draft decodes with; its cost is in the same unit.
+    """
+
+    limit: int | None = None
+    cost: StepCost | None = None
+    draft: "Planner | None" = None
+    rates: HitRates = field(default_factory=HitRates)
+    throughput: Throughput = field(default_factory=Throughput)
+    window: Window = field(default_factory=Window)
+    drafting: DraftForwards = field(default_factory=DraftForwards)
+
+    def cut(
+        self, tree: TokenTree, context: int, kept: set[int] | None = None, carried: int = 0
+    ) -> None:
+        """Mark the nodes of `tree` that are not worth their rows, but for those in `kept`.
+
+        `carried` further rows are taken already. Draws for the rejection verifier are evaluated in
+        any case: leaving one out for what it is would change the law.
+        """
+        drawn = {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
+        kept = (kept or set()) | drawn
+        chances = self.rates.reached(tree)
+        others = [node for node in range(1, len(tree)) if node not in kept]
+        order = sorted(others, key=lambda node: (-chances[node], node))
+        always = 1 + carried + len(kept)
+        count = len(order) if self.limit is None else min(max(self.limit - always, 0), len(order))
+        if self.cost is not None:
+            count = self._best([chances[node] for node in order[:count]], always, context)
+        tree.skipped = frozenset(order[count:])
+
+    def _best(self, chances: list[float], always: int, context: int) -> int:
+        """How many of the likeliest nodes gain most beyond lambda x their time."""
+        assert self.cost is not None
+        price = self.throughput.rate(self.cost(1, context))
+        expected, best, best_count = 0.0, -price * self.cost(always, context), 0
+        for count, chance in enumerate(chances, start=1):
+            expected += chance
+            gain = expected - price * self.cost(always + count, context)
+            if gain > best:
+                best, best_count = gain, count
+        return best_count
+
+    def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
+        """How many of a window's `wanted` columns of `height` rows to carry, in a `share` of rows.
+
+        The root is the first of those rows.
+        """
+        if self.limit is not None:
+            wanted = min(wanted, (int((self.limit - 1) * share) + 1) // height)
+        window = self.window
+        window.left -= 1
+        if self.cost is None or window.left >= 0:
+            return wanted if self.cost is None else min(window.width, wanted)
+        price, bound = self.throughput.rate(self.cost(1, context)), window.bound()
+        beside = round(window.beside)
+        window.width, window.height, window.left = wanted, height, PERIOD - 1
+        while window.width and (
+            not window.rows or bound <= price * self._more(beside, beside + window.rows, context)
+        ):
+            window.width //= 2
+        return window.width
+
+    def _more(self, rows: int, more: int, context: int) -> float:
+        """The time that `more` rows take beyond `rows`."""
+        assert self.cost is not None
+        return self.cost(more, context) - self.cost(rows, context)
+
+    def judge_window(self, gained: int, rows: int) -> None:
+        """One step: the tokens that it gained by a window, and its rows in all."""
+        if self.cost is not None:
+            self.window.learn(gained, rows)
+
+    def worth_drafting(
+        self,
+        tree: TokenTree,
+        level: list[int],
+        context: int,
+        width: int = 1,
+        last: DraftForwards | None = None,
+        drawn: bool = False,
+    ) -> bool:
+        """Whether draft forwards for `width` children of each of `level` pay.
+
+        One to `AHEAD` of them. What is `drawn` for the rejection verifier cannot be cut later. Goes
+        by how often drafts of that depth were accepted, known before they are drawn, and by `last`:
+        what draft forwards were like where they are not one level of the tree each. Of their tokens
+        beyond the first half count: the next forward is asked for where phrases have ended.
+        """
+        size, grows = len(tree), len(level) * (width if drawn else 1)
+        if self.limit is not None and size + (grows if drawn else 1) > self.limit:
+            return False
+        if self.cost is None or self.draft is None or self.draft.cost is None:
+            return True
+        last = last or DraftForwards(len(level))
+        price = self.throughput.rate(self.cost(1, context))
+        drafting = self.draft.cost(last.rows, context)
+        chances, depth, gain = self.rates.reached(tree), tree.depths[level[0]], 0.0
+        accepted = sum(chances[node] for node in level)
+        for ahead in range(1, AHEAD + 1):
+            accepted *= self.rates.bound(drafts_of(depth + ahead), Z)
+            gain += accepted * (1 + last.tokens) / 2
+            time = self._more(size, size + ahead * grows, context) + ahead * drafting
+            if gain > price * time:
+                return True
+        return False
+
+    def keep_time(
+        self, tree: TokenTree, tokens: int, context: int, forwards: int = 0, rows: int = 0
+    ) -> None:
+        """One step: its tree's tokens, and the draft's `forwards`, of `rows` in all, behind it."""
+        if self.cost is None:
+            return
+        time = self.cost(len(tree) - len(tree.skipped), context)
+        if forwards and self.draft is not None and self.draft.cost is not None:
+            time += forwards * self.draft.cost(-(-rows // forwards), context)
+        self.throughput.learn(tokens, time)
+
+    def learn(self, tree: TokenTree, verdict: Verdict) -> None:
+        """Take in what became of a tree's guesses, evaluated or not."""
+        self.rates.learn_tree(tree, verdict)
