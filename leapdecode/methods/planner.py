@@ -3,34 +3,30 @@
 Decoding brings lambda tokens per time. Whatever takes time and may gain tokens (to evaluate a node,
 to ask the draft, to carry a window) is done while
 
-    bound on the tokens gained > lambda x time added,
+    expected tokens > lambda x time added,
 
 because the ratio of all tokens to all time is greatest so (Dinkelbach 1967, On Nonlinear Fractional
 Programming). lambda = sum(DECAY^i tokens_i) / sum(DECAY^i time_i) over the steps, i steps ago. Time
-comes from the row-cost curve, tokens from what became of guesses of the same kind (`rates.py`):
+comes from the row-cost curve, tokens from what became of guesses of the same kind (`rates.py`): a
+mean in which a hopeful prior counts for some observations. Observations are forgotten, so what is
+not tried falls back to its prior and is tried again.
 
-    chance p of n trials   bound = p + Z sqrt(p (1 - p) / n)
-    mean count m of n      bound = m + Z sqrt(m / n)
-
-What is not tried is forgotten, so its bound rises until it is tried again. A node needs no trial:
-the target's choice at its parent tells whether it would have been accepted, so nodes go by p alone.
+A node needs no trial: the target's choice at its parent tells whether it would have been accepted.
 What is cut changes the speed, never the text.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
-from leapdecode.methods.rates import FORGET, WEIGHT, HitRates, drafts_of
+from leapdecode.methods.rates import FORGET, WEIGHT, HitRates
 from leapdecode.verify.walk import Verdict
 
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
-Z = 1.0  # standard deviations of the bounds
 AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
 RECENT = 16  # draft forwards that a mean goes over
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
-GAIN = 0.1  # tokens per step of an unknown window
+GAIN = 0.3  # tokens per step of an unknown window, which count for WEIGHT steps
 
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
 
@@ -66,11 +62,9 @@ class Window:
         """Rows that it adds to a step; the root is its first."""
         return max(self.width * self.height - 1, 0)
 
-    def bound(self) -> float:
-        """On the tokens that a step gains by it."""
-        count = self.steps + WEIGHT
-        mean = (self.gained + WEIGHT * GAIN) / count
-        return mean + Z * math.sqrt(mean / count)
+    def expected(self) -> float:
+        """Tokens that a step gains by it."""
+        return (self.gained + WEIGHT * GAIN) / (self.steps + WEIGHT)
 
     def learn(self, gained: int, rows: int) -> None:
         """Take in a step of `rows` rows in all; tokens come in after the window is gone, too."""
@@ -149,11 +143,11 @@ class Planner:
         window.left -= 1
         if self.cost is None or window.left >= 0:
             return wanted if self.cost is None else min(window.width, wanted)
-        price, bound = self.throughput.rate(self.cost(1, context)), window.bound()
+        price, gain = self.throughput.rate(self.cost(1, context)), window.expected()
         beside = round(window.beside)
         window.width, window.height, window.left = wanted, height, PERIOD - 1
         while window.width and (
-            not window.rows or bound <= price * self._more(beside, beside + window.rows, context)
+            not window.rows or gain <= price * self._more(beside, beside + window.rows, context)
         ):
             window.width //= 2
         return window.width
@@ -195,7 +189,7 @@ class Planner:
         chances, depth, gain = self.rates.reached(tree), tree.depths[level[0]], 0.0
         accepted = sum(chances[node] for node in level)
         for ahead in range(1, AHEAD + 1):
-            accepted *= self.rates.bound(drafts_of(depth + ahead), Z)
+            accepted *= self.rates.drafts(depth + ahead)
             gain += accepted * (1 + last.tokens) / 2
             time = self._more(size, size + ahead * grows, context) + ahead * drafting
             if gain > price * time:

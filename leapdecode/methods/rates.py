@@ -1,6 +1,5 @@
 """How often guesses were accepted, by what they are like: the chances that the planner goes by."""
 
-import math
 from collections.abc import Hashable
 
 from leapdecode.core import TokenTree
@@ -9,6 +8,8 @@ from leapdecode.verify.walk import Verdict
 # chance of an unknown kind of node, and how many observations it counts for
 PRIOR, WEIGHT = 0.5, 2.0
 FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
+# of a draft that is not known: it is tried before it is judged
+DRAFT_PRIOR, DRAFT_WEIGHT = 0.8, 8.0
 DRAFTED = ("draft", "second")  # the sources whose nodes have draft probabilities
 BUCKETS = 10  # of draft probabilities
 FORGET = 0.998  # per step, of every count: what was seen n steps ago counts FORGET ** n
@@ -63,11 +64,9 @@ class HitRates:
             chance, weight = (hits + weight * chance) / (trials + weight), finer
         return chance
 
-    def bound(self, kinds: list[Hashable], z: float) -> float:
-        """The chance for the last of `kinds`, and `z` standard deviations more; at most 1."""
-        chance = self.rate(kinds)
-        trials = self._counts(kinds[-1])[1] + WEIGHT
-        return min(chance + z * math.sqrt(chance * (1 - chance) / trials), 1.0)
+    def drafts(self, depth: int) -> float:
+        """The chance that one of the drafts below an accepted node, of this depth, is accepted."""
+        return self.rate(drafts_of(depth), weight=DRAFT_WEIGHT, chance=DRAFT_PRIOR)
 
     def learn(self, kinds: list[Hashable], hit: float) -> None:
         for kind in kinds:
