@@ -13,9 +13,9 @@ from leapdecode.errors import OptionError, PoolError
 from leapdecode.hf import decoding
 from leapdecode.measure.control import Unguessable
 from leapdecode.methods import make
-from leapdecode.methods.budget import TokenBudget
 from leapdecode.methods.multi_candidate import read_widths
 from leapdecode.methods.ouroboros import rejected_phrases
+from leapdecode.methods.planner import Planner
 from leapdecode.model.runner import Runner
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
@@ -106,8 +106,8 @@ def test_a_useless_draft_is_soon_left_alone():
     for parameter in other.parameters():
         parameter.data.normal_()
     method = make("draft_model", {})
-    method.budget = TokenBudget(
-        None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.1)
+    method.planner = Planner(
+        None, lambda rows, context: 1.0, draft=Planner(None, lambda rows, context: 0.1)
     )
     asked = Request(prompts()[4], SamplingParams(max_tokens=600), method)
     (text,) = finish(on, Runner(other), [asked])
@@ -117,8 +117,8 @@ def test_a_useless_draft_is_soon_left_alone():
 
 def test_a_good_draft_is_used_to_the_full():
     on, method = runner("llama"), make("draft_model", {"gamma": 6, "confidence": 0.0})
-    method.budget = TokenBudget(
-        None, lambda rows, context: 1.0, draft=TokenBudget(None, lambda rows, context: 0.02)
+    method.planner = Planner(
+        None, lambda rows, context: 1.0, draft=Planner(None, lambda rows, context: 0.02)
     )
     (text,) = finish(on, on, [Request(prompts()[4], SamplingParams(max_tokens=100), method)])
     assert text.stats.accepted_lengths[-3] == 7

@@ -15,7 +15,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods import make
-from leapdecode.methods.budget import TokenBudget
+from leapdecode.methods.planner import Planner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.verify import rejection
 from leapdecode.verify.rejection import choose
@@ -218,7 +218,7 @@ def sampled_law(method, count, prompt=PROMPT, sampling=SAMPLING, pool=None, budg
     on = runner("llama")
     methods = [make(method, options) for _ in range(count)]
     for one in methods:
-        one.pool, one.budget = pool, budget
+        one.pool, one.planner = pool, budget
     asked = [
         Request(prompt, sampling, one, verification="rejection", stream=stream)
         for stream, one in enumerate(methods)
@@ -254,7 +254,7 @@ FOUR = SamplingParams(max_tokens=4, temperature=1.0, top_k=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [None, TokenBudget(limit=3)], ids=["all rows", "three rows"])
+@pytest.mark.parametrize("budget", [None, Planner(limit=3)], ids=["all rows", "three rows"])
 @pytest.mark.parametrize(
     ("method", "options"),
     [
