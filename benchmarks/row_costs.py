@@ -25,7 +25,7 @@ from rich.progress import Progress
 from transformers import LlamaConfig, LlamaForCausalLM
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from inflate import SHAPES, Shape
+from shapes import SHAPES, Shape
 
 from leapdecode.measure.machine import machine, revision
 from leapdecode.measure.pages import Block, Code, Table, Words, markdown

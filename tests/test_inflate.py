@@ -30,7 +30,7 @@ def load_script() -> Any:
 
 
 inflate = load_script()
-Shape = inflate.Shape
+Shape, widths = inflate.Shape, sys.modules["widths"]
 GROUPED = Shape(
     hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=48, vocabulary=64
 )
@@ -195,7 +195,7 @@ def test_weights_stay_exact_in_bfloat16() -> None:
 
 @pytest.mark.parametrize("count", [*range(1, 20), 40, 43])
 def test_split_is_dyadic_and_whole(count: int) -> None:
-    shares = inflate.split(count)
+    shares = widths.split(count)
     assert len(shares) == count
     assert sum(shares) == 1
     assert all(math.log2(share).is_integer() for share in shares)
@@ -233,7 +233,7 @@ def heads_in_place(old: Any, new: Any, between: Any = inflate.Places.between) ->
 MUTANTS = {
     "no square root of the growth": (inflate, "query_gain", lambda growth: 1.0),
     "inverse square root": (inflate, "query_gain", lambda growth: growth**-0.5),
-    "reads are not split": (inflate, "split", lambda count: [1.0] * count),
+    "reads are not split": (widths, "split", lambda count: [1.0] * count),
     "writes are not scaled": (inflate.Width, "written", unscaled),
     "norms are not divided": (inflate.Width, "norm", undivided),
     "pairs side by side": (inflate.Places, "between", pairs_side_by_side),
