@@ -11,7 +11,6 @@ Models of true size and the random draft are made first where they are missing.
 import argparse
 import json
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from leapdecode.model.embedded import checked
 
 HERE = Path(__file__).resolve().parent
-RESULTS, WORK = HERE / "results", HERE.parent / "build" / "redrawn"
+ROOT, RESULTS = HERE.parent, HERE / "results"
+WORK = Path("build") / "redrawn"  # below the root
 GROWN = {
     "build/inflated/0.5b": ["0.5b"],
     "build/inflated/0.5b-draft": ["0.5b", "--role", "draft", "--share", "0.1"],
@@ -45,15 +45,23 @@ def command(name: str) -> list[str]:
 def make_models(arguments: list[str]) -> None:
     """The models that a command names and that are not there."""
     for folder, options in GROWN.items():
-        if folder in arguments and not Path(folder).exists():
+        if folder in arguments and not (ROOT / folder).exists():
             script = [sys.executable, str(HERE / "inflate.py"), *options, "--out", folder]
-            subprocess.run(script, check=True)
-    if RANDOM in arguments and not Path(RANDOM).exists():
+            subprocess.run(script, check=True, cwd=ROOT)
+    if RANDOM in arguments and not (ROOT / RANDOM).exists():
         source = checked("draft")
         torch.manual_seed(0)
         config: Any = AutoModelForCausalLM.from_pretrained(source).config
-        AutoModelForCausalLM.from_config(config).save_pretrained(RANDOM)
-        AutoTokenizer.from_pretrained(source).save_pretrained(RANDOM)
+        AutoModelForCausalLM.from_config(config).save_pretrained(ROOT / RANDOM)
+        AutoTokenizer.from_pretrained(source).save_pretrained(ROOT / RANDOM)
+
+
+def keep(name: str) -> None:
+    """Put what was measured in the place of the former result, under its own folder's name."""
+    document = json.loads((ROOT / WORK / name / "results.json").read_text())
+    for argv in [part["argv"] for part in (document, document.get("run", {})) if "argv" in part]:
+        argv[argv.index("--output") + 1] = f"benchmarks/results/{name}"
+    (RESULTS / name / "results.json").write_text(json.dumps(document, indent=2) + "\n")
 
 
 def main() -> None:
@@ -73,8 +81,8 @@ def main() -> None:
         if arguments.list:
             continue
         make_models(wanted)
-        subprocess.run(wanted, check=True)
-        shutil.copy(WORK / name / "results.json", RESULTS / name / "results.json")
+        subprocess.run(wanted, check=True, cwd=ROOT)
+        keep(name)
     if not arguments.list:
         subprocess.run([sys.executable, str(HERE / "tables.py")], check=True)
 
