@@ -99,7 +99,7 @@ def test_a_text_does_not_depend_on_its_company(method, sampling):
 
 
 def test_prompts_in_chunks_and_samples_of_one_prompt(monkeypatch):
-    monkeypatch.setattr("leapdecode.model.kv_cache.CHUNK", 16)
+    monkeypatch.setattr("leapdecode.model.kv_cache.KVCache.chunk", 16)
     llm, long = pair(), prompts()[0] * 9
     three = SamplingParams(max_tokens=16, ignore_eos=True, temperature=1.0, n=3)
     plain = llm.generate(long, method="autoregressive", sampling=three, batch_size=1)

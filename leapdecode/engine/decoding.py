@@ -23,8 +23,9 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         forwards, rows = stats.draft_forwards, stats.draft_rows
         with carried.behind(sequence):
             context, ended = len(sequence.tokens), carried.ends(sequence)
-            tree = TokenTree(sequence.pending)
-            if not ended:
+            if ended:
+                tree = TokenTree(sequence.pending)
+            else:
                 tree = yield from _proposed(method, sequence, len(carried.tokens))
         asked = arrange(sequence, carried, tree)
         found = yield Forward("target", sequence, asked.tree)

@@ -45,9 +45,12 @@ class Carried:
             sequence.remaining <= 0 or self.tokens[-1] in sequence.end_tokens
         )
 
-    @contextlib.contextmanager
-    def behind(self, sequence: Sequence) -> Iterator[None]:
+    def behind(self, sequence: Sequence) -> contextlib.AbstractContextManager[None]:
         """Let the text seem to hold these tokens."""
+        return self._behind(sequence) if self.tokens else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def _behind(self, sequence: Sequence) -> Iterator[None]:
         length = len(sequence.tokens)
         sequence.tokens += self.tokens
         try:

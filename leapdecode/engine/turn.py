@@ -97,15 +97,18 @@ class Turn:
         assert one.forward is not None
         tokens, seconds = self.places.caches[name].prefill(one.forward)
         count_prefill(one.sequence.stats, name, tokens, seconds)
-        self._tell(ForwardEvent(name, [one.request.id], [tokens], True, seconds))
+        if self.on_forward is not None:
+            self.on_forward(ForwardEvent(name, [one.request.id], [tokens], True, seconds))
 
     def _evaluate(self, name: str, ready: list[ActiveRequest]) -> None:
         """One forward of all requests' trees, and the choices at their nodes."""
         cache = self.places.caches[name]
         forwards = [one.forward for one in ready if one.forward is not None]
         found = cache.forward(forwards)
-        ids, seconds = [one.request.id for one in ready], sum(result.seconds for result in found)
-        self._tell(ForwardEvent(name, ids, [result.step_rows for result in found], False, seconds))
+        if self.on_forward is not None:
+            ids, rows = [one.request.id for one in ready], [result.step_rows for result in found]
+            seconds = sum(result.seconds for result in found)
+            self.on_forward(ForwardEvent(name, ids, rows, False, seconds))
         began = time.perf_counter()
         choose(name, list(zip(ready, forwards, found, strict=True)))
         share = (time.perf_counter() - began) / len(ready)
@@ -114,10 +117,6 @@ class Turn:
             count(one.sequence.stats, name, result)
             if one.answer is not None and NOT_FINITE in one.answer.choices:
                 self._recover(name, one, forward)
-
-    def _tell(self, event: ForwardEvent) -> None:
-        if self.on_forward is not None:
-            self.on_forward(event)
 
     def _recover(self, name: str, one: ActiveRequest, forward: Forward) -> None:
         """Logits were not finite: keys and values of one node reach every row of the forward,

@@ -4,6 +4,7 @@ Shapes: N nodes evaluated of one tree, V vocabulary.
 """
 
 import torch
+from torch import Tensor
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.model.cache_rows import CacheRows
@@ -86,8 +87,9 @@ class KVCache(CacheRows):
         ]
         rows = self.runner.padded(max(plan.count for plan in plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
-        none = torch.zeros(len(plans), 0, self.runner.vocabulary, device=self.runner.device)
-        logits, seconds = self.runner.call(plans, self.store, rows) if rows else (none, 0.0)
+        logits, seconds = (
+            self.runner.call(plans, self.store, rows) if rows else self._nothing(plans)
+        )
         offset = min(len(plan.missing) for plan in plans)
         answers = list[ForwardResult]()
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
@@ -105,6 +107,11 @@ class KVCache(CacheRows):
                 ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times)
             )
         return answers
+
+    def _nothing(self, plans: list[RowPlan]) -> tuple[Tensor, float]:
+        """The logits of no rows, in no time."""
+        runner = self.runner
+        return torch.zeros(len(plans), 0, runner.vocabulary, device=runner.device), 0.0
 
     def _row(self, request: Forward) -> int:
         return self.sequences[request.sequence.id].row
