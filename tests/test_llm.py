@@ -4,7 +4,7 @@ import threading
 
 import pytest
 import torch
-from tiny import CONFIGS, MORE_CONFIGS, finish, model, new_model, runner
+from tiny import CONFIGS, MORE_CONFIGS, model, new_model
 from transformers import (
     AutoTokenizer,
     LlamaConfig,
@@ -16,7 +16,6 @@ from transformers import (
 )
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.core import Request
 from leapdecode.errors import (
     DamagedModel,
     LeapdecodeError,
@@ -306,12 +305,14 @@ def test_a_recorded_trajectory_can_be_read(llm):
 
 
 def test_a_method_that_decodes_again_records_anew():
-    method, texts = make("jacobi", {"record": True, "initial": "prompt", "refill": "prompt"}), []
+    llm, recorded = LLM(model("llama")), []
+    method = make("jacobi", {"record": True, "initial": "prompt", "refill": "prompt"})
     for _ in "ab":
-        (text,) = finish(runner("llama"), None, [Request([5, 17, 3, 40] * 4, SHORT, method)])
-        texts.append(method.artifacts())
-        assert len(method.artifacts()["trajectory"]) == len(text.steps)
-    assert texts[0] == texts[1]
+        result = llm.generate([5, 17, 3, 40] * 4, method=method, sampling=SHORT)
+        recorded.append(result.artifacts["trajectory"])
+        assert len(recorded[-1]) == len(result.steps)
+    assert recorded[0] == recorded[1]
+    assert method.artifacts() == {"trajectory": []}  # each request has a copy
     assert make("jacobi", {}).artifacts() == {}
 
 
