@@ -179,3 +179,14 @@ def test_bytes_are_readable():
         "5.67 MB",
         "8.9 GB",
     ]
+
+
+def test_one_who_holds_nothing_and_asks_for_nothing_is_not_entered():
+    """A collected stream gives up its caches in the middle of another's sum over the holders."""
+    memory = CacheMemory(100)
+    owner, stream = Engine, Request
+    assert memory.take(owner, 60)
+    assert memory.take(stream, 0)
+    assert list(memory.held) == [owner]
+    assert memory.take(owner, 0)
+    assert memory.room() == 100

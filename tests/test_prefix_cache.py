@@ -186,3 +186,13 @@ def test_a_longer_text_takes_the_place_of_its_beginning():
     for length in (100, 200, 150):
         cache.keep(text[:length], store_of(text[:length]), 0)
     assert [len(one.tokens) for one in cache.prefixes] == [200]
+
+
+def test_forgetting_texts_leaves_the_spare_cache():
+    llm = with_draft("llama")
+    llm.generate(FIRST, sampling=SAMPLED)
+    (spare,) = llm.runner.spare
+    assert llm.runner.prefixes.prefixes
+    llm.reset_prefix_cache()
+    assert not llm.runner.prefixes.prefixes
+    assert llm.runner.spare == [spare]

@@ -51,16 +51,13 @@ class PrefixCache:
         most = None if room is None else min(room, int(SHARE * (self.memory.limit or 0)))
         if len(tokens) < SHORTEST or (most is not None and size > most):
             return
-        for known in self.prefixes:
-            if common_prefix(known.tokens, tokens) == len(tokens):
-                self._use(known)
-                return
-        for known in [
-            known
-            for known in self.prefixes
-            if common_prefix(known.tokens, tokens) == len(known.tokens)
-        ]:
-            self._drop(known)
+        shared = [common_prefix(known.tokens, tokens) for known in self.prefixes]
+        if len(tokens) in shared:
+            self._use(self.prefixes[shared.index(len(tokens))])
+            return
+        for known, length in zip(list(self.prefixes), shared, strict=True):
+            if length == len(known.tokens):
+                self._drop(known)
         if most is not None:
             self.shrink(most - size)
         self.prefixes.append(Prefix(list(tokens), store.row_states(row, len(tokens))))
@@ -103,7 +100,9 @@ def keep_caches(
     made = []
     for runner in runners:
         if isinstance(getattr(runner, "spare", None), list):
-            runner.prefixes = PrefixCache(memory) if prefix_cache else None
-            made += [runner.prefixes] if prefix_cache else []
+            runner.prefixes = None
+            if prefix_cache:
+                runner.prefixes = PrefixCache(memory)
+                made.append(runner.prefixes)
             memory.keepers.append(runner)
     return made
