@@ -125,38 +125,38 @@ def arrival(llm: LLM, arguments: argparse.Namespace) -> None:
 
 
 def step(llm: LLM, arguments: argparse.Namespace) -> None:
-    """Time of decoding outside the models' forwards, per step, against a plain forward behind as
-    many tokens.
+    """Time of decoding outside the models' forwards, per step, against the step's own forwards and
+    against a plain forward behind as many tokens.
     """
     for length in arguments.lengths:
         if length + arguments.tokens >= llm.runner.max_length:
             continue
-        rows: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
+        found: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
         for number in range(arguments.rounds + 1):
             for method in METHODS if llm.draft is not None else METHODS[:3]:
                 asked = prompt(llm, length, number)
-                stats = llm.generate(
-                    asked, method=method, sampling=sampling(arguments.tokens)
-                ).stats
-                steps = stats.target_forwards - stats.prefill_forwards
-                spent = (
-                    stats.prefill_seconds
-                    + stats.decode_seconds
-                    - stats.forward_seconds
-                    - stats.draft_seconds
-                )
+                times = step_times(llm, asked, method, arguments.tokens)
                 if number:
-                    rows[method].append(
-                        (spent / steps, stats.forward_seconds / stats.target_forwards)
-                    )
-        plain = statistics.median(forward for _, forward in rows["autoregressive"])
-        for method, pairs in rows.items():
+                    found[method].append(times)
+        plain = statistics.median(models for _, models in found["autoregressive"])
+        for method, pairs in found.items():
             if pairs:
-                own = statistics.median(spent for spent, _ in pairs)
+                own = statistics.median(own for own, _ in pairs)
+                share = statistics.median(own / models for own, models in pairs)
                 print(
                     f"{length} tokens, {method}: {own * 1e3:.3f} ms a step outside the models, "
+                    f"{share:.1%} of the step's forwards, "
                     f"{own / plain:.1%} of a plain forward ({plain * 1e3:.2f} ms)"
                 )
+
+
+def step_times(llm: LLM, asked: list[int], method: str, tokens: int) -> tuple[float, float]:
+    """Seconds per step outside the models and in them, the prompt's evaluation left out."""
+    stats = llm.generate(asked, method=method, sampling=sampling(tokens)).stats
+    steps = stats.target_forwards - stats.prefill_forwards
+    models = stats.forward_seconds + stats.draft_seconds
+    outside = stats.prefill_seconds + stats.decode_seconds - models
+    return outside / steps, (models - stats.prefill_seconds) / steps
 
 
 def main() -> None:

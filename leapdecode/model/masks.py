@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+SHIFTS = torch.arange(8, dtype=torch.uint8)  # bring each bit of a byte to the lowest place
+
 
 @dataclass(slots=True)
 class RowPlan:
@@ -58,7 +60,7 @@ def unpack_bits(rows: list[int], width: int) -> Tensor:
     packed = torch.frombuffer(
         bytearray(b"".join(row.to_bytes(size, "little") for row in rows)), dtype=torch.uint8
     )
-    bits = packed.view(len(rows), size, 1) >> torch.arange(8, dtype=torch.uint8) & 1
+    bits = packed.view(len(rows), size, 1) >> SHIFTS & 1
     return bits.view(len(rows), -1)[:, :width].bool()
 
 
