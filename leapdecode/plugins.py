@@ -52,6 +52,6 @@ def _loaded(path: str, load: Callable[[], list[Any]]) -> list[Any]:
     try:
         return load()
     except Exception as error:  # somebody's own code may raise anything
-        told = f"cannot load {path}: {type(error).__name__}: {error}"
-        warnings.warn(f"{told}; it is left out", stacklevel=4)
+        message = f"cannot load {path}: {type(error).__name__}: {error}"
+        warnings.warn(f"{message}; it is left out", stacklevel=4)
         return []

@@ -152,11 +152,13 @@ def test_rows_stay_adjoining_when_a_sequence_leaves():
     cache.forward([Forward("target", one, TokenTree(one.pending)) for one in everyone])
     cache.commit([Commit("target", one, [0]) for one in everyone])
     cache.free(first)
-    assert sorted(one.row for one in cache.sequences.values()) == [0, 1]
+    assert sorted(one.batch_slot for one in cache.sequences.values()) == [0, 1]
     for one in (second, third):
         one.tokens.append(11)
     raws = cache.forward([Forward("target", one, TokenTree(11)) for one in (second, third)])
-    assert cache.store.aimed.rows == slice(0, 2), "the model sees a view of the cache, not a copy"
+    assert cache.store.aimed.batch_slots == slice(0, 2), (
+        "the model sees a view of the cache, not a copy"
+    )
     for one, raw in zip((second, third), raws, strict=True):
         assert raw.rows == 1
         torch.testing.assert_close(

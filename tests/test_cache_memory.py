@@ -44,12 +44,14 @@ class Watched(CacheMemory):
 
 
 def watched(llm, limit):
+    """Limit a model's caches anew; what was kept under the former limit goes."""
     memory = Watched(limit)
     memory.keepers = llm.memory.keepers
     llm.memory = llm.shared.memory = memory
     for runner in (llm.runner, llm.draft_runner):
         if runner is not None:
             runner.prefixes.memory = memory
+            runner.spare.clear()
     return memory
 
 

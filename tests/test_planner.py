@@ -140,7 +140,7 @@ def test_the_likelier_chain_is_kept():
 
 def test_a_limit_counts_the_root_and_spares_what_must_stay():
     tree = two_chains()
-    Planner(limit=3).cut(tree, 10, kept={4, 5})
+    Planner(limit=3).cut(tree, 10, required={4, 5})
     assert tree.skipped == {1, 2, 3, 6}
 
 

@@ -53,8 +53,8 @@ def main() -> None:
     try:
         code = app(prog_name="leapdecode", standalone_mode=False)
     except UsageError as error:
-        said = " ".join(error.format_message().split())
-        typer.echo(f"error: {said}; see leapdecode --help", err=True)
+        message = " ".join(error.format_message().split())
+        typer.echo(f"error: {message}; see leapdecode --help", err=True)
         code = 2
     except typer.Abort:
         typer.echo("\ninterrupted", err=True)

@@ -145,8 +145,8 @@ def open_llm(
     from rich.console import Console
 
     console = Console(stderr=True)
-    told = f"loading {'and compiling ' if compiled else ''}{model}"
-    with console.status(told) if console.is_terminal else _Nothing():
+    message = f"loading {'and compiling ' if compiled else ''}{model}"
+    with console.status(message) if console.is_terminal else _Nothing():
         from transformers.utils import logging
 
         from leapdecode.llm import LLM

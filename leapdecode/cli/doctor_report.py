@@ -59,8 +59,8 @@ def _cheap(costs: list[dict[str, Any]]) -> str:
 
 def _memory(size: int, limit: int | None) -> str:
     """What cached tokens take, and how much of it they may have."""
-    told = f"{size / 1e6:.2f} MB per 1,000 tokens"
-    return f"{told}, at most {readable(limit)} in all (--cache-memory)" if limit else told
+    size_text = f"{size / 1e6:.2f} MB per 1,000 tokens"
+    return f"{size_text}, at most {readable(limit)} in all (--cache-memory)" if limit else size_text
 
 
 def _exactness(classes: dict[str, Any], exact: bool) -> str:

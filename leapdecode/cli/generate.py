@@ -131,11 +131,11 @@ def generate(
     if logprobs is not None and not json:
         raise OptionError("--logprobs are part of the document; add --json")
     if exact and verification == "rejection" and not sampling.greedy:
-        told = (
+        message = (
             "sampling with --verification rejection keeps the law, not a text, "
             "so there is nothing to be exact to"
         )
-        raise OptionError(f"{told}; leave --exact or --verification out")
+        raise OptionError(f"{message}; leave --exact or --verification out")
     _check_early(text, method, options, scheduler, verification, most)
     phrases = read_pool(pool, method) if pool else None
     llm = open_llm(

@@ -76,12 +76,12 @@ def legend(sources: Iterable[str], colour: bool) -> Text:
 
 def pieces_of(result: Result) -> list[Piece]:
     """A finished result as the pieces that streaming would have given."""
-    found, told = [], 0
+    found, num_shown = [], 0
     for number, step in enumerate(result.steps):
         for token, source in zip(step.tokens, step.sources, strict=True):
-            text = result.pieces[told] if result.pieces else ""
+            text = result.pieces[num_shown] if result.pieces else ""
             found.append(Piece(text, token, number, source))
-            told += 1
+            num_shown += 1
     return found
 
 
@@ -112,13 +112,13 @@ def print_summary(result: Any, explain: bool, context: int) -> None:
     console, stats = Console(stderr=True), result.stats
     full = len(result.prompt_token_ids) + stats.tokens >= context
     if explain:
-        told = 0
+        num_shown = 0
         for number, step in enumerate(result.steps):
             shown = [
                 escape(piece).replace("\n", "\\n")
-                for piece in result.pieces[told : told + len(step.tokens)]
+                for piece in result.pieces[num_shown : num_shown + len(step.tokens)]
             ]
-            told += len(step.tokens)
+            num_shown += len(step.tokens)
             parts = [
                 f"'{piece}':{source}" for piece, source in zip(shown, step.sources, strict=True)
             ]

@@ -191,6 +191,6 @@ def _show(search: Any, command: str) -> None:
     chosen = [trial for trial in search.trials if search.best[trial.option] == trial.value][-1]
     if chosen.speedup_interval[0] <= 1:
         low = chosen.speedup_interval[0]
-        said = f"not shown to be faster than plain decoding: its interval begins at {low:.2f}x"
-        console.print(said, soft_wrap=True)
+        message = f"not shown to be faster than plain decoding: its interval begins at {low:.2f}x"
+        console.print(message, soft_wrap=True)
     console.print(command, soft_wrap=True, markup=False)

@@ -59,8 +59,8 @@ class ForwardResult:
         top: per node the `Forward.top` best tokens, best first; empty lists when only one was asked
             for.
         scores_NV: [new nodes, vocabulary] the logits after processors, penalties and temperature.
-        drawn_from: [new nodes, vocabulary] the distributions that a draft's tokens were drawn from,
-            under the rejection verifier; else None.
+        sampled_from: [new nodes, vocabulary] the distributions that a draft's tokens were sampled
+            from, under the rejection verifier; else None.
     """
 
     logits_NV: Any
@@ -74,7 +74,7 @@ class ForwardResult:
     choices: list[int] = field(default_factory=list)
     top: list[list[int]] = field(default_factory=list)
     scores_NV: Any = None
-    drawn_from: Any = None
+    sampled_from: Any = None
 
     @classmethod
     def without_choices(cls, size: int) -> "ForwardResult":

@@ -61,7 +61,7 @@ class Sequence:
         return self.tokens[-1]
 
     @property
-    def drawn(self) -> bool:
+    def samples_drafts(self) -> bool:
         """Whether the rejection verifier decides, so that drafts must be draws."""
         return self.verification == "rejection" and not self.params.greedy
 
@@ -82,17 +82,17 @@ class Sequence:
         This is the only place where a text grows and the only place where it ends, for every
         method.
         """
-        kept = 0
+        num_emitted = 0
         for token in tokens:
             self.tokens.append(token)
-            kept += 1
+            num_emitted += 1
             self.finish_reason = self._ends_with(token)
             if self.finish_reason:
                 break
-        self.steps.append(Step(tokens[:kept], sources[:kept], rows))
-        self.stats.tokens += kept
-        self.stats.accepted_lengths.append(kept)
-        return kept
+        self.steps.append(Step(tokens[:num_emitted], sources[:num_emitted], rows))
+        self.stats.tokens += num_emitted
+        self.stats.accepted_lengths.append(num_emitted)
+        return num_emitted
 
     def fail(self, error: Exception) -> None:
         """End the text: it cannot go on, for the reason that `error` tells."""

@@ -30,7 +30,7 @@ def sampler_for(sequence: Sequence, model: str) -> Sampler:
             else replace(params, logits_processors=kept)
         )
     kind = Sampler
-    if sequence.drawn:
+    if sequence.samples_drafts:
         kind = RejectionSampler if model == "target" else DraftSampler
     return kind(params, sequence.stream, sequence.prompt_length)
 
@@ -82,7 +82,7 @@ def _picked(
         sampler = active.samplers[name] = sampler_for(active.sequence, name)
     sampler.replaced = forward.replacement
     tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
-    found.scores_NV, found.drawn_from = sampler.scores_NV, sampler.drawn_from
+    found.scores_NV, found.sampled_from = sampler.scores_NV, sampler.sampled_from
     evidence_N1 = sampler.evidence_N1
     return tokens.flatten(), None if evidence_N1 is None else evidence_N1.flatten()
 

@@ -32,15 +32,19 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         assert found is not None, "the engine answers every Forward with a ForwardResult"
         verdict = walk(asked.tree, found.choices)
         final = asked.final(verdict)
-        kept = sequence.extend(verdict.tokens[:final], verdict.sources[:final], found.step_rows)
+        num_emitted = sequence.extend(
+            verdict.tokens[:final], verdict.sources[:final], found.step_rows
+        )
         if sequence.params.logprobs is not None:
             sequence.logprobs += of_path(
-                found, verdict.path[:kept], verdict.tokens, sequence.params
+                found, verdict.path[:num_emitted], verdict.tokens, sequence.params
             )
         carried = Carried.of(sequence, verdict, final)
         own = asked.own(verdict)
         with carried.behind(sequence):
-            yield Commit("target", sequence, verdict.path[:kept], (tree, own.path if own else []))
+            yield Commit(
+                "target", sequence, verdict.path[:num_emitted], (tree, own.path if own else [])
+            )
             if own is None or ended:
                 continue
             stats.matched_tokens += tree.matched(own.choices)
@@ -66,5 +70,5 @@ def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
             f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"
         )
     if method.planner is not None:
-        method.planner.cut(tree, len(sequence.tokens), method.kept(), carried)
+        method.planner.cut(tree, len(sequence.tokens), method.required_nodes(), carried)
     return tree

@@ -132,8 +132,8 @@ class Engine:
         while self.waiting and len(self.active) < self.scheduler.batch_size:
             one = self.scheduler.next(self.waiting)
             if not any(one is other for other in self.waiting):
-                told = f"scheduler {self.scheduler.name!r}: next returned {type(one).__name__}"
-                raise OptionError(f"{told}; return one of `waiting`")
+                message = f"scheduler {self.scheduler.name!r}: next returned {type(one).__name__}"
+                raise OptionError(f"{message}; return one of `waiting`")
             if not self.places.join(one, self.unfinished.values()):
                 if self.active:
                     return  # one of them leaves before it can join
@@ -148,11 +148,11 @@ class Engine:
         """
         self.places.close()
         if not self.places.join(one, (one,)):
-            told = (
+            message = (
                 "streams or engines that are not finished hold the cache memory; "
                 "finish or close them first"
             )
-            one.fail(CacheMemoryError(f"{told}, or raise cache_memory (--cache-memory)"))
+            one.fail(CacheMemoryError(f"{message}, or raise cache_memory (--cache-memory)"))
 
     def _forward(self) -> None:
         """Run the model whose turn it is; where the model fails, those that waited for it fail."""
@@ -164,8 +164,8 @@ class Engine:
             return
         name = self.scheduler.model(waiting)
         if not isinstance(name, str) or name not in waiting:
-            told = f"scheduler {self.scheduler.name!r} names model {name!r}"
-            raise OptionError(f"{told}, but requests wait for {', '.join(waiting)}")
+            message = f"scheduler {self.scheduler.name!r} names model {name!r}"
+            raise OptionError(f"{message}, but requests wait for {', '.join(waiting)}")
         try:
             self.turn.run(name, waiting[name])
         except Exception as error:  # a model's own code may raise anything
@@ -181,7 +181,7 @@ class Engine:
     def _finish(self, one: ActiveRequest) -> None:
         sequence, method = one.sequence, one.method
         options = {field.name: getattr(method, field.name) for field in method.options()}
-        exact = sequence.exact_rows > 0 and not sequence.drawn
+        exact = sequence.exact_rows > 0 and not sequence.samples_drafts
         output = Output(one.request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[one.request.id] = output
         del self.unfinished[one.request.id]

@@ -104,7 +104,7 @@ def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
 
     Under the rejection verifier there is no text to keep to, so the tree stays as it is.
     """
-    if not sequence.exact_rows or sequence.drawn:
+    if not sequence.exact_rows or sequence.samples_drafts:
         return Arranged(tree)
     chain = not tree.skipped and tree.parents == list(range(-1, len(tree) - 1))
     if chain and not carried.tokens and len(tree) <= sequence.exact_rows:

@@ -38,7 +38,7 @@ class Model(Protocol):
     vocabulary: int
     max_length: int
 
-    def open(self, rows: int, slots: int) -> Cache: ...
+    def open(self, batch_slots: int, slots: int) -> Cache: ...
     def cache_bytes(self, room: Room) -> int: ...
 
 
@@ -90,7 +90,7 @@ class Places:
             if name not in self.caches:
                 first = max(_first_slots(other) for other in {one, *expected})
                 slots = min(first, rooms[name].slots)
-                self.caches[name] = self.models[name].open(rooms[name].rows, slots)
+                self.caches[name] = self.models[name].open(rooms[name].batch_slots, slots)
             self.caches[name].expect(rooms[name])
             reused = self.caches[name].allocate(one.sequence)
             if name == "target":
@@ -125,21 +125,24 @@ class Places:
     def _rooms(self, one: ActiveRequest, expected: int) -> dict[str, Room]:
         """By model, the room of its cache with `one` beside those that are there.
 
-        It has rows for as many as are `expected`, within the batch, or twice those that it has.
+        It has batch slots for as many as are `expected`, within the batch, or twice those that it
+        has.
         """
         rooms = {name: self._room(name, self.joined, 0) for name in self.caches}
         for name in _models_of(one):
             texts = [other for other in self.joined if name in _models_of(other)] + [one]
-            rows, standing = len(texts), self._standing(name)
-            if expected and rows > standing.rows:
-                rows = max(rows, min(self.batch_size, max(2 * standing.rows, expected)))
-            rooms[name] = self._room(name, texts, rows)
+            number, standing = len(texts), self._standing(name)
+            if expected and number > standing.batch_slots:
+                number = max(number, min(self.batch_size, max(2 * standing.batch_slots, expected)))
+            rooms[name] = self._room(name, texts, number)
         return rooms
 
-    def _room(self, name: str, texts: Collection[ActiveRequest], rows: int) -> Room:
-        """What a cache can need for `texts`, and for `rows` of them; at least what it takes now."""
+    def _room(self, name: str, texts: Collection[ActiveRequest], number: int) -> Room:
+        """What a cache can need for `texts`, `number` of them; at least what it takes now."""
         standing = self._standing(name)
-        return Room(max(rows, standing.rows), max(self._longest(name, texts), standing.slots))
+        return Room(
+            max(number, standing.batch_slots), max(self._longest(name, texts), standing.slots)
+        )
 
     def _longest(self, name: str, texts: Collection[ActiveRequest]) -> int:
         """Slots that the longest of `texts` can need in the end."""

@@ -138,8 +138,8 @@ class Decoding:
                 # a draft that cannot be rolled back is no draft
                 models["draft"] = using.enter_context(self.runners.of(self.draft, None))
             if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
-                told = f"draft and target have other vocabularies ({sizes})"
-                raise OptionError(f"{told}; choose a draft with the target's")
+                message = f"draft and target have other vocabularies ({sizes})"
+                raise OptionError(f"{message}; choose a draft with the target's")
             if self.method.pool is not None:
                 self.method.pool.bind(fingerprint(None, models["target"].vocabulary))
             yield models

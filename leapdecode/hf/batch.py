@@ -164,7 +164,7 @@ def _output(
         request_id=one.name,
         prompt_ids=list(output.request.prompt_ids),
         generated_tokens=sequence.generated,
-        logprobs=[told.logprob for told in sequence.logprobs] if return_logprobs else [],
+        logprobs=[entry.logprob for entry in sequence.logprobs] if return_logprobs else [],
         error=str(sequence.error) if failed else None,
         status=RequestStatus.FAILED if failed else RequestStatus.FINISHED,
         created_time=one.created,

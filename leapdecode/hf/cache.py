@@ -21,14 +21,16 @@ Layers = list[tuple[Tensor, Tensor]]  # per layer keys and values, [H, S, D] eac
 class KeptCache(KVCache):
     """A cache that leaves a copy of its keys and values behind."""
 
-    def __init__(self, runner: Runner, rows: int, slots: int, kept: dict[int, Layers]) -> None:
-        super().__init__(runner, rows, slots)
+    def __init__(
+        self, runner: Runner, batch_slots: int, slots: int, kept: dict[int, Layers]
+    ) -> None:
+        super().__init__(runner, batch_slots, slots)
         self.kept = kept
 
     def free(self, sequence: Sequence) -> None:
-        """Copy what is cached of the text, all but its last token, and free its row."""
-        row, end = self.sequences[sequence.id].row, len(sequence.tokens) - 1
-        pairs = [(layer.keys[row], layer.values[row]) for layer in self.store.layers]
+        """Copy what is cached of the text, all but its last token, and free its batch slot."""
+        place, end = self.sequences[sequence.id].batch_slot, len(sequence.tokens) - 1
+        pairs = [(layer.keys[place], layer.values[place]) for layer in self.store.layers]
         self.kept[sequence.id] = [(k[:, :end].clone(), v[:, :end].clone()) for k, v in pairs]
         super().free(sequence)
 
@@ -44,8 +46,8 @@ class Keeping:
     def cache_bytes(self, room: Room) -> int:
         return self.runner.cache_bytes(room)
 
-    def open(self, rows: int, slots: int) -> KeptCache:
-        return KeptCache(self.runner, rows, slots, self.kept)
+    def open(self, batch_slots: int, slots: int) -> KeptCache:
+        return KeptCache(self.runner, batch_slots, slots, self.kept)
 
     def fill(self, cache: Any, rows: list[Row]) -> bool:
         """Put the rows' keys and values into `cache`; left padding, which the mask hides, is zero.

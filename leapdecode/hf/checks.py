@@ -57,8 +57,8 @@ def check_config(config: GenerationConfig, model: Any, streamer: Any, batch: int
             "on the model's device; leave it out"
         )
     if model.training:
-        told = "the model is in training mode, so its forwards are random"
-        raise OptionError(f"{told}; call model.eval() first")
+        message = "the model is in training mode, so its forwards are random"
+        raise OptionError(f"{message}; call model.eval() first")
     if streamer is not None and batch > 1:
         raise OptionError("a streamer takes one text; use a batch of one")
 
@@ -101,8 +101,8 @@ def _check_cache(name: str, cache: Any) -> None:
     except ValueError:  # recurrent layers count no tokens
         holds = cache.has_previous_state()
     if holds:
-        told = f"{name} already holds tokens, and this decoding fills its own cache"
-        raise OptionError(f"{told}; leave it out")
+        message = f"{name} already holds tokens, and this decoding fills its own cache"
+        raise OptionError(f"{message}; leave it out")
 
 
 def _usual(positions: Tensor, mask: Tensor | None, input_ids: Tensor) -> bool:

@@ -58,8 +58,8 @@ def _place(model: Any) -> str:
 
 def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> None:
     """A draft must mean the same by every token id; raises `OptionError` naming both."""
-    told = [f"{type(one).__name__} ({_place(one)})" for one in (model, draft)]
-    names = f"target {told[0]} and draft {told[1]}"
+    models = [f"{type(one).__name__} ({_place(one)})" for one in (model, draft)]
+    names = f"target {models[0]} and draft {models[1]}"
     if tokenizer is not None and other is not None and tokenizer.get_vocab() != other.get_vocab():
         raise OptionError(
             f"{names} have different vocabularies ({len(tokenizer)} and {len(other)} tokens); "

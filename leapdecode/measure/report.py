@@ -157,8 +157,8 @@ def fact(name: str, value: Any) -> str:
         return sampling(value)
     if isinstance(value, dict):
         sizes = name == "sizes"
-        said = [f"{key} {parameters(given) if sizes else given}" for key, given in value.items()]
-        return ", ".join(said) + " parameters" * sizes
+        parts = [f"{key} {parameters(given) if sizes else given}" for key, given in value.items()]
+        return ", ".join(parts) + " parameters" * sizes
     return str(value)
 
 

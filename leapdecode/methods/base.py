@@ -75,7 +75,7 @@ class Method:
                 f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}"
             )
 
-    def kept(self) -> set[int]:
+    def required_nodes(self) -> set[int]:
         """Nodes of the last tree that a token budget must not cut; closed under parents, without
         the root.
         """

@@ -22,13 +22,13 @@ def grow(
     growth ends where another level no longer pays. Both go by what is known before the next tokens
     are drawn, so the law of the rejection verifier holds.
     """
-    level, done, drawn = [0], 0, sequence.drawn
+    level, done, sampled = [0], 0, sequence.samples_drafts
     for width in widths:
         # the target's own token will be the last
         if tree.depths[level[0]] + 1 >= sequence.remaining:
             return
         if planner is not None and not planner.worth_drafting(
-            tree, level, len(sequence.tokens), width, drawn=drawn
+            tree, level, len(sequence.tokens), width, sampled=sampled
         ):
             return
         found = yield Forward("draft", sequence, tree, width, replacement)
@@ -38,8 +38,8 @@ def grow(
         first, done = done, len(tree)
         rows = [node - first for node in level]
         wanted = [found.top[node] if width > 1 else [found.choices[node]] for node in level]
-        if found.drawn_from is not None:
-            wanted = [propose(tree, node, tokens, found.drawn_from[row], replacement)
+        if found.sampled_from is not None:
+            wanted = [propose(tree, node, tokens, found.sampled_from[row], replacement)
                       for node, tokens, row in zip(level, wanted, rows, strict=True)]  # fmt: skip
         needed = confidence > 0 or planner is not None
         chances = (
@@ -59,12 +59,12 @@ def grow(
 
 
 def propose(
-    tree: TokenTree, parent: int, tokens: list[int], drawn_from: Any, replacement: bool = False
+    tree: TokenTree, parent: int, tokens: list[int], sampled_from: Any, replacement: bool = False
 ) -> list[int]:
     """Note how `tokens` were drawn; returns them without those of probability 0."""
-    drawn_from = drawn_from.cpu()
-    likely = [token for token in tokens if drawn_from[token] > 0]
-    tree.proposals[parent] = (likely, drawn_from, replacement)
+    sampled_from = sampled_from.cpu()
+    likely = [token for token in tokens if sampled_from[token] > 0]
+    tree.proposals[parent] = (likely, sampled_from, replacement)
     return likely
 
 

@@ -74,7 +74,7 @@ class Jacobi(Method):
             self.trajectory.append(list(self.guesses))
         return tree
 
-    def kept(self) -> set[int]:
+    def required_nodes(self) -> set[int]:
         return set(range(1, 1 + len(self.guesses)))
 
     def artifacts(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Lookahead(Method):
         self.branches.place(tree, width)
         return tree
 
-    def kept(self) -> set[int]:
+    def required_nodes(self) -> set[int]:
         return self.branches.nodes
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:

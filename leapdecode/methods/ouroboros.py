@@ -107,14 +107,16 @@ class Ouroboros(Method):
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
         planner, context = self.planner, len(sequence.tokens)
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
-            wide = self.phrase_length if sequence.drawn else 1  # most that a draft forward adds
+            wide = (
+                self.phrase_length if sequence.samples_drafts else 1
+            )  # most that a draft forward adds
             if planner is not None and not planner.worth_drafting(
-                tree, self.drafted[-1:], context, wide, planner.drafting, sequence.drawn
+                tree, self.drafted[-1:], context, wide, planner.drafting, sequence.samples_drafts
             ):
                 return
             own = self.own_tree(sequence, tree)
             found = yield Forward(
-                "draft", sequence, own, 2 if self.second and not sequence.drawn else 1
+                "draft", sequence, own, 2 if self.second and not sequence.samples_drafts else 1
             )
             assert found is not None, "the engine answers every Forward with a ForwardResult"
             if found.choices[0] < 0:  # the token limit, or the draft's context, ends here
@@ -169,8 +171,8 @@ class Ouroboros(Method):
             likely = probabilities(found.logits_NV, rows, wanted)
         for tokens, chances, number in zip(wanted, likely, rows, strict=True):
             parent = self.drafted[-1]
-            if found.drawn_from is not None:
-                propose(tree, parent, tokens, found.drawn_from[number])
+            if found.sampled_from is not None:
+                propose(tree, parent, tokens, found.sampled_from[number])
             self.drafted.append(tree.add(parent, tokens[0], "draft", draft_probability=chances[0]))
             if len(tokens) > 1 and chances[1] >= self.second:
                 self.add_second(
@@ -208,11 +210,11 @@ class Ouroboros(Method):
                 path.append(node)
                 node = tree.parents[node]
             path.append(last)
-            said = [verdict.choices[node] for node in path[:0:-1]]
-            if leaf in accepted or min(said) < 0:
+            chosen = [verdict.choices[node] for node in path[:0:-1]]
+            if leaf in accepted or min(chosen) < 0:
                 continue
             pool.remove(key, self.offered[leaf])
-            pool.add(key, tuple(said))
+            pool.add(key, tuple(chosen))
 
 
 def before(sequence: Sequence, tree: TokenTree, node: int) -> list[int]:

@@ -102,19 +102,19 @@ class Planner:
     drafting: DraftForwards = field(default_factory=DraftForwards)
 
     def cut(
-        self, tree: TokenTree, context: int, kept: set[int] | None = None, carried: int = 0
+        self, tree: TokenTree, context: int, required: set[int] | None = None, carried: int = 0
     ) -> None:
-        """Mark the nodes of `tree` that are not worth their rows, but for those in `kept`.
+        """Mark the nodes of `tree` that are not worth their rows, but for those in `required`.
 
         `carried` further rows are taken already. Draws for the rejection verifier are evaluated in
         any case: leaving one out for what it is would change the law.
         """
-        drawn = {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
-        kept = (kept or set()) | drawn
+        sampled = {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
+        required = (required or set()) | sampled
         chances = self.rates.reached(tree)
-        others = [node for node in range(1, len(tree)) if node not in kept]
+        others = [node for node in range(1, len(tree)) if node not in required]
         order = sorted(others, key=lambda node: (-chances[node], node))
-        always = 1 + carried + len(kept)
+        always = 1 + carried + len(required)
         count = len(order) if self.limit is None else min(max(self.limit - always, 0), len(order))
         if self.cost is not None:
             count = self._best([chances[node] for node in order[:count]], always, context)
@@ -169,17 +169,17 @@ class Planner:
         context: int,
         width: int = 1,
         last: DraftForwards | None = None,
-        drawn: bool = False,
+        sampled: bool = False,
     ) -> bool:
         """Whether draft forwards for `width` children of each of `level` pay.
 
-        One to `AHEAD` of them. What is `drawn` for the rejection verifier cannot be cut later. Goes
-        by how often drafts of that depth were accepted, known before they are drawn, and by `last`:
+        One to `AHEAD` of them. What is `sampled` for the rejection verifier cannot be cut later.
+        Goes by how often drafts of that depth were accepted, which is known before, and by `last`:
         what draft forwards were like where they are not one level of the tree each. Of their tokens
         beyond the first half count: the next forward is asked for where phrases have ended.
         """
-        size, grows = len(tree), len(level) * (width if drawn else 1)
-        if self.limit is not None and size + (grows if drawn else 1) > self.limit:
+        size, grows = len(tree), len(level) * (width if sampled else 1)
+        if self.limit is not None and size + (grows if sampled else 1) > self.limit:
             return False
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True

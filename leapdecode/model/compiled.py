@@ -38,11 +38,11 @@ class CompiledForward:
 
         self.forward = torch.compile(forward, **limits)
 
-    def takes(self, sequences: int, rows: int, kept: int) -> bool:
+    def takes(self, sequences: int, rows: int, num_logits: int) -> bool:
         """Whether a forward of so many sequences runs compiled, with `rows` for each, of which
-        `kept` have logits.
+        `num_logits` have logits.
         """
-        return sequences == 1 and rows <= MOST_ROWS and rows - kept <= MOST_TEXT
+        return sequences == 1 and rows <= MOST_ROWS and rows - num_logits <= MOST_TEXT
 
     def __call__(
         self,

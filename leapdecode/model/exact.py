@@ -219,7 +219,7 @@ def _read(entry: Any) -> RowClasses | None:
     try:
         classes = tuple(tuple(int(size) for size in sizes) for sizes in entry["classes"])
         unit, most, cost = int(entry["unit"]), int(entry["most"]), float(entry["cost"])
-        told = (str(entry["reason"]), bool(entry["any_prefix"]), bool(entry["whole"]))
-        return RowClasses(unit, most, cost, classes, *told)
+        rest = (str(entry["reason"]), bool(entry["any_prefix"]), bool(entry["whole"]))
+        return RowClasses(unit, most, cost, classes, *rest)
     except (TypeError, KeyError, ValueError):
         return None

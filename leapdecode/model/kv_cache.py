@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
-from leapdecode.model.cache_rows import CacheRows
+from leapdecode.model.batch_slots import BatchSlots
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.sequence_cache import deepest_of
 
 LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
 
 
-class KVCache(CacheRows):
+class KVCache(BatchSlots):
     """Forwards of sequences in a cache: ragged rows, growing trees, catch-up of missing text."""
 
     def _plan(self, request: Forward) -> RowPlan:
@@ -30,7 +30,7 @@ class KVCache(CacheRows):
             piece = plan.missing[: self.chunk]
             end, rows = plan.start + len(piece), self.runner.padded(len(piece))
             self._reserve(plan.start + rows)
-            chunk = RowPlan(plan.row, plan.start, end, piece, [], [], [], [])
+            chunk = RowPlan(plan.batch_slot, plan.start, end, piece, [], [], [], [])
             seconds += self.runner.call([chunk], self.store, rows)[1]
             cache.tokens += piece
             plan.start, plan.missing = end, plan.missing[len(piece) :]
@@ -56,12 +56,12 @@ class KVCache(CacheRows):
 
         Missing text goes first, alone.
 
-        A batch is in the order of cache rows, whatever the requests' order: rows in use adjoin, so
-        the model sees views of the cache instead of copies.
+        A batch is in the order of batch slots, whatever the requests' order: those in use adjoin,
+        so the model sees views of the cache instead of copies.
         """
         answers = dict[int, ForwardResult]()
         exact, compiled = self.runner.exact, self.runner.compiled is not None
-        in_order = sorted(requests, key=self._row)
+        in_order = sorted(requests, key=self._batch_slot)
         for batch in exact.batches(in_order, compiled) if exact else [in_order]:
             for request, found in zip(batch, self._forward(batch), strict=True):
                 answers[request.sequence.id] = found
@@ -113,8 +113,8 @@ class KVCache(CacheRows):
         runner = self.runner
         return torch.zeros(len(plans), 0, runner.vocabulary, device=runner.device), 0.0
 
-    def _row(self, request: Forward) -> int:
-        return self.sequences[request.sequence.id].row
+    def _batch_slot(self, request: Forward) -> int:
+        return self.sequences[request.sequence.id].batch_slot
 
     def commit(self, requests: list[Commit]) -> None:
         """Make each path contiguous behind its cache (a chain moves nothing); drop other nodes."""
@@ -127,7 +127,7 @@ class KVCache(CacheRows):
             if wrong:
                 sources = [base + node for node, _ in wrong]
                 places = [base + place for _, place in wrong]
-                moves.append((cache.row, sources, places))
+                moves.append((cache.batch_slot, sources, places))
             cache.tokens += [tree.tokens[node] for node in request.path]
             cache.tree, cache.evaluated = None, 0
         if moves:

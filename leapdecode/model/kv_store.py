@@ -1,6 +1,6 @@
 """The slot cache: preallocated keys and values that are written at given slots.
 
-Shapes: L layers, B batch rows, H key/value heads, S slots, D head size, R rows evaluated per
+Shapes: L layers, B batch slots, H key/value heads, S slots, D head size, R rows evaluated per
 sequence.
 """
 
@@ -44,15 +44,15 @@ class Aim:
     """Where the next forward writes and what it sees; one object for a cache and its layers.
 
     Attributes:
-        rows: the cache rows of the forward's sequences.
-        seen: visible slots.
+        batch_slots: those of the forward's sequences.
+        kv_length: visible slots.
         length: cached tokens, as the model asks for them.
         shared: [R] slots to write, of a single sequence; else None.
         index: by number of heads, the flat places to write of several sequences.
     """
 
-    rows: slice | Tensor
-    seen: int = 0
+    batch_slots: slice | Tensor
+    kv_length: int = 0
     length: int = 0
     shared: Tensor | None = None
     index: dict[int, Tensor] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class SlotLayer(CacheLayerMixin):
             values.view(-1, values.shape[-1]),
         )
         self.is_initialized = True
-        # what is visible, where the aimed rows adjoin
+        # what is visible, where the aimed batch slots adjoin
         self.views: tuple[Tensor, Tensor] | None = None
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -81,7 +81,7 @@ class SlotLayer(CacheLayerMixin):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write [B, H, R, D] at the aimed slots; return the aimed rows' visible [B, H, S, D]."""
+        """Write [B, H, R, D] at the aimed slots; return what is visible, [B, H, S, D]."""
         if self.aim.shared is not None and self.views is not None:
             self.views[0].index_copy_(2, self.aim.shared, key_states)
             self.views[1].index_copy_(2, self.aim.shared, value_states)
@@ -92,14 +92,12 @@ class SlotLayer(CacheLayerMixin):
         return self.views or self.visible()
 
     def visible(self) -> tuple[Tensor, Tensor]:
-        """The aimed rows up to the last visible slot: views of them where the rows adjoin, else
-        copies.
-        """
-        rows, seen = self.aim.rows, self.aim.seen
-        return self.keys[rows, :, :seen], self.values[rows, :, :seen]
+        """What is visible in the aimed batch slots: views where they adjoin, else copies."""
+        aimed, kv_length = self.aim.batch_slots, self.aim.kv_length
+        return self.keys[aimed, :, :kv_length], self.values[aimed, :, :kv_length]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.aim.seen, 0
+        return self.aim.kv_length, 0
 
     def get_seq_length(self) -> int:
         return self.aim.length
@@ -109,20 +107,26 @@ class SlotLayer(CacheLayerMixin):
 
 
 class SlotCache(Cache):
-    """`rows` rows of `slots` slots each, given to a model as its `past_key_values`.
+    """`batch_slots` of `slots` slots each, given to a model as its `past_key_values`.
 
-    Layers of equal shape share one stacked tensor [2 * layers, rows, H, S, D], so that moving a
+    Layers of equal shape share one stacked tensor [2 * L, B, H, S, D], so that moving a
     path's slots is one gather and one copy for all of them.
     """
 
-    def __init__(self, layout: Layout, rows: int, slots: int) -> None:
-        self.layout, self.rows, self.slots = layout, rows, slots
+    def __init__(self, layout: Layout, batch_slots: int, slots: int) -> None:
+        self.layout, self.batch_slots, self.slots = layout, batch_slots, slots
         # one is never seen: what is seen is never contiguous, so one graph serves all sizes
         room = slots + 1
         wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
         self.stacks = {
             (h, d): torch.zeros(
-                wanted.count((h, d)), rows, h, room, d, dtype=layout.dtype, device=layout.device
+                wanted.count((h, d)),
+                batch_slots,
+                h,
+                room,
+                d,
+                dtype=layout.dtype,
+                device=layout.device,
             )
             for h, d in dict.fromkeys(wanted)
         }
@@ -130,39 +134,41 @@ class SlotCache(Cache):
         pairs = [
             (next(free[k]), next(free[v])) for k, v in zip(layout.keys, layout.values, strict=True)
         ]
-        self.aimed = Aim(slice(0, rows))
+        self.aimed = Aim(slice(0, batch_slots))
         super().__init__(layers=[SlotLayer(self.aimed, keys, values) for keys, values in pairs])
         heads = {h for h, _ in wanted}
-        steps = torch.arange(rows, device=layout.device)[:, None, None]
+        steps = torch.arange(batch_slots, device=layout.device)[:, None, None]
         self.offsets = {
             h: (steps * h + torch.arange(h, device=layout.device)[None, :, None]) * room
             for h in heads
         }
         self.root = RootMask()
 
-    def aim(self, rows: list[int], slots_BR: Tensor, seen: int, length: int) -> None:
-        """Point the next forward at cache rows `rows`, its R tokens at `slots_BR`, `seen` slots
+    def aim(self, batch_slots: list[int], slots_BR: Tensor, kv_length: int, length: int) -> None:
+        """Point the next forward at `batch_slots`, its R tokens at `slots_BR`, `kv_length` slots
         being visible.
 
         `length` is what the cache answers when the model asks how many tokens it holds.
 
-        The heads of one row write to the same slots; several rows need an index over rows, heads
+        One sequence's heads write to the same slots; several need an index over batch slots, heads
         and slots.
         """
-        first, last = rows[0], rows[-1] + 1
-        adjoining = rows == list(range(first, last))
-        chosen = slice(first, last) if adjoining else torch.tensor(rows, device=slots_BR.device)
+        first, last = batch_slots[0], batch_slots[-1] + 1
+        adjoining = batch_slots == list(range(first, last))
+        chosen = (
+            slice(first, last) if adjoining else torch.tensor(batch_slots, device=slots_BR.device)
+        )
         aimed = self.aimed
         aimed.length = length
-        aimed.shared = slots_BR[0] if len(rows) == 1 else None
+        aimed.shared = slots_BR[0] if len(batch_slots) == 1 else None
         if aimed.shared is None:
             aimed.index = {
                 heads: (offset[chosen] + slots_BR[:, None, :]).reshape(-1)
                 for heads, offset in self.offsets.items()
             }
-        if adjoining and (chosen, seen) == (aimed.rows, aimed.seen):
+        if adjoining and (chosen, kv_length) == (aimed.batch_slots, aimed.kv_length):
             return
-        aimed.rows, aimed.seen = chosen, seen
+        aimed.batch_slots, aimed.kv_length = chosen, kv_length
         for layer in self.layers:
             layer.views = layer.visible() if adjoining else None
 
@@ -173,45 +179,49 @@ class SlotCache(Cache):
         return self.layers[layer_idx].update(key_states, value_states)
 
     def move(self, moves: list[tuple[int, list[int], list[int]]]) -> None:
-        """Copy slots within rows: each move is (row, from slots, to slots); all sources are read
-        before any write.
+        """Copy slots of sequences: each move is (batch slot, from slots, to slots); all sources are
+        read before any write.
         """
-        rows = [row for row, source, _ in moves for _ in source]
+        owners = [owner for owner, source, _ in moves for _ in source]
         sources = [slot for _, source, _ in moves for slot in source]
         targets = [slot for _, _, target in moves for slot in target]
         for (heads, size), stack in self.stacks.items():
-            row_offsets = self.offsets[heads][torch.tensor(rows, device=stack.device)].squeeze(-1)
+            offsets = self.offsets[heads][torch.tensor(owners, device=stack.device)].squeeze(-1)
             flat = stack.view(stack.shape[0], -1, size)
-            source = (row_offsets + torch.tensor(sources, device=stack.device)[:, None]).reshape(-1)
-            target = (row_offsets + torch.tensor(targets, device=stack.device)[:, None]).reshape(-1)
+            source = (offsets + torch.tensor(sources, device=stack.device)[:, None]).reshape(-1)
+            target = (offsets + torch.tensor(targets, device=stack.device)[:, None]).reshape(-1)
             flat.index_copy_(1, target, flat.index_select(1, source))
 
-    def clean(self, row: int, first: int) -> None:
-        """Empty the slots of `row` from `first` on: what is not finite there would spoil every sum
-        over keys.
+    def clean(self, batch_slot: int, first: int) -> None:
+        """Empty the slots from `first` on; what is not finite there would spoil every
+        sum over keys.
         """
         for stack in self.stacks.values():
-            stack[:, row, :, first:] = 0
+            stack[:, batch_slot, :, first:] = 0
 
-    def copy_row(self, source: int, target: int, length: int) -> None:
-        """Copy the first `length` slots of row `source` to row `target`."""
+    def copy_text(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` slots of batch slot `source` to batch slot `target`."""
         for stack in self.stacks.values():
             stack[:, target, :, :length] = stack[:, source, :, :length]
 
-    def fill_row(self, row: int, states: dict[tuple[int, int], Tensor], length: int) -> None:
-        """Write `length` tokens' keys and values, as `row_states` gives them, to the first slots of
-        a row.
+    def fill_text(
+        self, batch_slot: int, states: dict[tuple[int, int], Tensor], length: int
+    ) -> None:
+        """Write `length` tokens' keys and values, as `text_states` gives them, to the first slots
+        of a batch slot.
         """
         for shape, stack in self.stacks.items():
-            stack[:, row, :, :length] = states[shape][:, :, :length]
+            stack[:, batch_slot, :, :length] = states[shape][:, :, :length]
 
-    def row_states(self, row: int, length: int) -> dict[tuple[int, int], Tensor]:
-        """Copies of the first `length` slots of a row: by (heads, size) [2 * layers, heads,
+    def text_states(self, batch_slot: int, length: int) -> dict[tuple[int, int], Tensor]:
+        """Copies of the first `length` slots of a batch slot: by (heads, size) [2 * layers, heads,
         `length`, size].
         """
-        return {shape: stack[:, row, :, :length].clone() for shape, stack in self.stacks.items()}
+        return {
+            shape: stack[:, batch_slot, :, :length].clone() for shape, stack in self.stacks.items()
+        }
 
     def copy_from(self, other: "SlotCache", length: int) -> None:
-        """Take over the first `length` slots of all rows of a smaller cache of the same layout."""
+        """Take over the first `length` slots of all texts of a smaller cache of the same layout."""
         for shape, stack in self.stacks.items():
-            stack[:, : other.rows, :, :length] = other.stacks[shape][:, :, :, :length]
+            stack[:, : other.batch_slots, :, :length] = other.stacks[shape][:, :, :, :length]

@@ -124,16 +124,16 @@ def _from_pretrained(
     except (OSError, KeyError, SafetensorError) as error:
         raise _unavailable(name, error) from error
     except (ValueError, ImportError) as error:
-        told = str(error)
-        if "Unrecognized model" in told:
+        message = str(error)
+        if "Unrecognized model" in message:
             raise _unavailable(name, error) from error
-        if "Unrecognized configuration class" in told:
+        if "Unrecognized configuration class" in message:
             raise UnsupportedModel(
                 f"{name!r} is no decoder-only causal model that transformers knows"
             ) from error
-        lacks_sdpa = "sdpa" in told or "scaled_dot_product" in told
+        lacks_sdpa = "sdpa" in message or "scaled_dot_product" in message
         if not lacks_sdpa or len(backends) == 1:
-            first = (told.splitlines() or ["?"])[0][:300]
+            first = (message.splitlines() or ["?"])[0][:300]
             raise UnsupportedModel(f"{name}: {first}") from error
     return _from_pretrained(name, dtype, backends[1:], trust_remote_code)
 

@@ -20,7 +20,7 @@ class RowPlan:
     i, node n to slot `base` + n at position `base` + its depth.
     """
 
-    row: int
+    batch_slot: int
     start: int
     base: int
     missing: list[int]
@@ -65,11 +65,11 @@ def unpack_bits(rows: list[int], width: int) -> Tensor:
 
 
 def build_mask(
-    plans: list[RowPlan], rows: int, seen: int, dtype: torch.dtype, device: torch.device
+    plans: list[RowPlan], rows: int, kv_length: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """[B, 1, R, S] additive mask: every row sees the text before it and its own ancestors."""
     hidden = torch.finfo(dtype).min
-    mask = torch.full((len(plans), 1, rows, seen), hidden, dtype=dtype, device=device)
+    mask = torch.full((len(plans), 1, rows, kv_length), hidden, dtype=dtype, device=device)
     for number, plan in enumerate(plans):
         mask_RS, text = mask[number, 0], len(plan.missing)
         mask_RS[text:, : plan.base] = 0
@@ -94,8 +94,8 @@ def windowed(mask: Tensor, plans: list[RowPlan], positions_BR: Tensor, window: i
     """
     if all(plan.end <= window for plan in plans):
         return mask
-    seen = mask.shape[-1]
-    keys_BS = torch.arange(seen, device=mask.device).repeat(len(plans), 1)
+    kv_length = mask.shape[-1]
+    keys_BS = torch.arange(kv_length, device=mask.device).repeat(len(plans), 1)
     for number, plan in enumerate(plans):
         depths = torch.tensor(plan.depths, device=mask.device)
         keys_BS[number, plan.base : plan.end] = plan.base + depths
@@ -113,15 +113,15 @@ class RootMask:
     def __init__(self) -> None:
         self.mask, self.shown = torch.zeros(0), 0
 
-    def build(self, base: int, seen: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def build(self, base: int, kv_length: int, dtype: torch.dtype, device: torch.device) -> Tensor:
         """[1, 1, 1, S] additive mask that shows the slots up to `base`."""
         if (
             self.shown > base
-            or self.mask.shape[-1] != seen
+            or self.mask.shape[-1] != kv_length
             or (self.mask.dtype, self.mask.device) != (dtype, device)
         ):
             self.mask = torch.full(
-                (1, 1, 1, seen), torch.finfo(dtype).min, dtype=dtype, device=device
+                (1, 1, 1, kv_length), torch.finfo(dtype).min, dtype=dtype, device=device
             )
             self.shown = 0
         self.mask[..., self.shown : base + 1] = 0
@@ -145,16 +145,16 @@ class MaskForm:
         self,
         plans: list[RowPlan],
         positions_BR: Tensor,
-        seen: int,
+        kv_length: int,
         dtype: torch.dtype,
         root: RootMask,
     ) -> Tensor | dict[str, Tensor]:
         rows, device = positions_BR.shape[1], positions_BR.device
         alone = len(plans) == 1 and rows == 1 and not plans[0].missing
         full = (
-            root.build(plans[0].base, seen, dtype, device)
+            root.build(plans[0].base, kv_length, dtype, device)
             if alone and plans[0].nodes == [0]
-            else build_mask(plans, rows, seen, dtype, device)
+            else build_mask(plans, rows, kv_length, dtype, device)
         )
         made = {
             kind: windowed(full, plans, positions_BR, w) if w else full for kind, w in self.windows

@@ -60,8 +60,8 @@ class PlainRunner:
         """Nothing is known of what the model carries along."""
         return 0
 
-    def open(self, rows: int, slots: int) -> "PlainLines":
-        return PlainLines(self)
+    def open(self, batch_slots: int, slots: int) -> "PlainCache":
+        return PlainCache(self)
 
     def take(self, number: int) -> None:
         """Give the model to the sequence of that id.
@@ -73,7 +73,7 @@ class PlainRunner:
         self.owner = number
 
 
-class PlainLines:
+class PlainCache:
     """Per sequence the model's own keyword arguments, carried from forward to forward."""
 
     def __init__(self, runner: PlainRunner) -> None:
@@ -157,16 +157,16 @@ def plain_runner(model: Any, error: Exception, fallback: str | None) -> PlainRun
     """
     known = isinstance(error, UnsupportedModel)
     reason = str(error) if known else f"a forward fails ({first_line(error)})"
-    told = f"{type(model).__name__} cannot verify token trees: {reason}"
+    message = f"{type(model).__name__} cannot verify token trees: {reason}"
     try:
         runner = PlainRunner(model, reason)
     except DamagedModel:
         raise
     except UnsupportedModel as also:
-        raise UnsupportedModel(f"{told}; nor can it be decoded plainly: {also}") from also
+        raise UnsupportedModel(f"{message}; nor can it be decoded plainly: {also}") from also
     if fallback is None:
         way_out = "fallback='autoregressive' (--fallback) decodes it plainly"
-        raise UnsupportedModel(f"{told}; {way_out}") from error
+        raise UnsupportedModel(f"{message}; {way_out}") from error
     return runner
 
 

@@ -44,8 +44,8 @@ class PrefixCache:
         memory.keepers.append(self)
 
     @torch.inference_mode()
-    def keep(self, tokens: list[int], store: SlotCache, row: int) -> None:
-        """Copy the first slots of a row, one per token, unless they are kept already."""
+    def keep(self, tokens: list[int], store: SlotCache, batch_slot: int) -> None:
+        """Copy the first slots of a batch slot, one per token, unless they are kept already."""
         size = store.layout.bytes_per_token * len(tokens)
         room = self.memory.room()
         most = None if room is None else min(room, int(SHARE * (self.memory.limit or 0)))
@@ -60,7 +60,7 @@ class PrefixCache:
                 self._drop(known)
         if most is not None:
             self.shrink(most - size)
-        self.prefixes.append(Prefix(list(tokens), store.row_states(row, len(tokens))))
+        self.prefixes.append(Prefix(list(tokens), store.text_states(batch_slot, len(tokens))))
         self.kept_bytes += self.prefixes[-1].bytes
 
     def find(self, tokens: list[int], block: int = 1) -> tuple[Prefix | None, int]:

@@ -37,7 +37,7 @@ SPARE_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A forward under way: its logits [B, kept rows, V], which are not to be read before `wait`."""
+    """A forward under way: its logits [B, R, V], which are not to be read before `wait`."""
 
     logits: Tensor
     began: float
@@ -83,12 +83,12 @@ class Runner:
 
     def cache_bytes(self, room: Room) -> int:
         """What a cache of that size takes."""
-        return self.layout.bytes_per_token * room.rows * (self.bucketed(room.slots) + 1)
+        return self.layout.bytes_per_token * room.batch_slots * (self.bucketed(room.slots) + 1)
 
     @property
     def kept_bytes(self) -> int:
         """What the spare cache takes."""
-        return sum(self.cache_bytes(Room(cache.rows, cache.slots)) for cache in self.spare)
+        return sum(self.cache_bytes(Room(cache.batch_slots, cache.slots)) for cache in self.spare)
 
     def shrink(self, size: int) -> None:
         """Give up the spare cache where it takes more than `size` bytes."""
@@ -96,30 +96,30 @@ class Runner:
             if self.kept_bytes > size:
                 self.spare = []
 
-    def open(self, rows: int, slots: int) -> KVCache:
-        """A cache for up to `rows` sequences; `slots` is how many each is expected to need."""
-        return KVCache(self, rows, slots)
+    def open(self, batch_slots: int, slots: int) -> KVCache:
+        """A cache for `batch_slots` sequences of `slots` tokens each, until more are needed."""
+        return KVCache(self, batch_slots, slots)
 
     @torch.inference_mode()  # all caches alike: graphs are made for the kind of tensor, too
-    def cache(self, rows: int, slots: int) -> SlotCache:
+    def cache(self, batch_slots: int, slots: int) -> SlotCache:
         """A spare cache that is large enough, without being wastefully large, or a new one."""
         slots = self.bucketed(slots)
         with self.lock:
             for number, cache in enumerate(self.spare):
-                if cache.rows == rows and slots <= cache.slots <= 4 * slots:
+                if cache.batch_slots == batch_slots and slots <= cache.slots <= 4 * slots:
                     return self.spare.pop(number)
-        return SlotCache(self.layout, rows, slots)
+        return SlotCache(self.layout, batch_slots, slots)
 
     def release(self, cache: SlotCache) -> None:
         """Keep one spare cache for the next run, unless it is large."""
-        size = self.layout.bytes_per_token * cache.rows * cache.slots
+        size = self.layout.bytes_per_token * cache.batch_slots * cache.slots
         with self.lock:
             self.spare = [cache] if size <= SPARE_BYTES else []
 
     def call(
         self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
     ) -> tuple[Tensor, float]:
-        """`launch` and wait: logits [B, kept rows, V] from the first tree row on, and the forward's
+        """`launch` and wait: logits [B, R, V] from the first tree row on, and the forward's
         seconds.
         """
         return self.launch(plans, cache, rows, more).wait()
@@ -144,13 +144,18 @@ class Runner:
             positions.append(plan.row_positions() + [plan.start] * pad)
             slots.append([*plan.row_slots(), *range(plan.end, ends[-1])])
         packed = torch.tensor([ids, positions, slots]).to(self.device, non_blocking=True)
-        seen = min(self.bucketed(max(ends)) + more * EXACT_BUCKET, cache.slots)
-        cache.aim([plan.row for plan in plans], packed[2], seen, max(plan.start for plan in plans))
-        mask = self.form.build(plans, packed[1], seen, self.dtype, cache.root)
-        kept = max(rows - min(len(plan.missing) for plan in plans), 1)
+        kv_length = min(self.bucketed(max(ends)) + more * EXACT_BUCKET, cache.slots)
+        cache.aim(
+            [plan.batch_slot for plan in plans],
+            packed[2],
+            kv_length,
+            max(plan.start for plan in plans),
+        )
+        mask = self.form.build(plans, packed[1], kv_length, self.dtype, cache.root)
+        num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        logits = self._forward(packed[0], packed[1], mask, cache, kept)
-        return Launched(logits[:, logits.shape[1] - kept :], began)
+        logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
+        return Launched(logits[:, logits.shape[1] - num_logits :], began)
 
     def _forward(
         self,
@@ -158,12 +163,14 @@ class Runner:
         positions_BR: Tensor,
         mask: Tensor | dict[str, Tensor],
         cache: SlotCache,
-        kept: int,
+        num_logits: int,
     ) -> Tensor:
-        """The model's logits, of the last `kept` rows at least."""
-        if self.compiled is not None and self.compiled.takes(len(ids_BR), ids_BR.shape[1], kept):
+        """The model's logits, of the last `num_logits` rows at least."""
+        if self.compiled is not None and self.compiled.takes(
+            len(ids_BR), ids_BR.shape[1], num_logits
+        ):
             return self.compiled(ids_BR, positions_BR, mask, cache)
-        limit = {"logits_to_keep": kept} if self.keeps_logits else {}
+        limit = {"logits_to_keep": num_logits} if self.keeps_logits else {}
         logits: Tensor = self.model(
             input_ids=ids_BR,
             position_ids=positions_BR,

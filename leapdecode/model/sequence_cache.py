@@ -10,17 +10,17 @@ from leapdecode.model.masks import RowPlan
 class Room:
     """The size of a cache: of how many sequences, and of how many slots each."""
 
-    rows: int
+    batch_slots: int
     slots: int
 
 
 @dataclass(slots=True)
 class SequenceCache:
-    """A model's cached tokens for one sequence, in one cache row; `evaluated` nodes of `tree` lie
+    """A model's cached tokens for one sequence, in one batch slot; `evaluated` nodes of `tree` lie
     behind them.
     """
 
-    row: int
+    batch_slot: int
     tokens: list[int] = field(default_factory=list)
     tree: TokenTree | None = None
     evaluated: int = 0
@@ -35,12 +35,14 @@ class SequenceCache:
         deepest = deepest_of(request.sequence, base, max_length)
         if deepest < 0:  # a draft whose context is full evaluates nothing more
             self.tree = None
-            return RowPlan(self.row, start, start, [], [], tree.tokens, tree.ancestors, tree.depths)
+            return RowPlan(
+                self.batch_slot, start, start, [], [], tree.tokens, tree.ancestors, tree.depths
+            )
         new = range(self.evaluated, len(tree))
         nodes = [n for n in new if tree.depths[n] <= deepest and n not in tree.skipped]
         missing = text[start:base]
         return RowPlan(
-            self.row, start, base, missing, nodes, tree.tokens, tree.ancestors, tree.depths
+            self.batch_slot, start, base, missing, nodes, tree.tokens, tree.ancestors, tree.depths
         )
 
     def cut(self, text: list[int]) -> None:

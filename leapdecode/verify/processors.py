@@ -48,8 +48,8 @@ class Pipeline:
         for processor in self.custom:
             refuse_stateful(processor)
         self.bias: Tensor | None = None
-        self.seen: Tensor | None = None  # [V] how often each token stands in prompt and text
-        self.said: Tensor | None = None  # [V] how often in the generated text alone
+        self.counts: Tensor | None = None  # [V] how often each token stands in prompt and text
+        self.generated_counts: Tensor | None = None  # [V] how often in the generated text alone
         self.counted: list[int] = []
         self.shown: list[int] = []  # the text that `buffer` holds, for custom processors
         self.buffer = torch.empty(0, dtype=torch.long)
@@ -101,19 +101,22 @@ class Pipeline:
     def _count(self, context: list[int], scores: Tensor) -> tuple[Tensor, Tensor]:
         """Token counts of `context`, brought up to date from where the last call left them."""
         kept = len(self.counted)
-        if self.seen is None or self.said is None or context[:kept] != self.counted:
-            self.seen = torch.zeros(scores.shape[-1], dtype=torch.long, device=scores.device)
-            self.said, kept = self.seen.clone(), 0
-        for counts, first in ((self.seen, kept), (self.said, max(kept, self.prompt_length))):
+        if self.counts is None or self.generated_counts is None or context[:kept] != self.counted:
+            self.counts = torch.zeros(scores.shape[-1], dtype=torch.long, device=scores.device)
+            self.generated_counts, kept = self.counts.clone(), 0
+        for counts, first in (
+            (self.counts, kept),
+            (self.generated_counts, max(kept, self.prompt_length)),
+        ):
             new = torch.tensor(context[first:], dtype=torch.long, device=scores.device)
             counts.index_add_(0, new, torch.ones_like(new))
         self.counted = list(context)
-        return self.seen, self.said
+        return self.counts, self.generated_counts
 
     def _penalise(
         self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
     ) -> Tensor:
-        seen, said = self._count(context, scores)
+        all_counts, generated_counts = self._count(context, scores)
         paths = torch.zeros(scores.shape, dtype=torch.long, device=scores.device)
         pairs = [(row, token) for row, node in enumerate(nodes) for token in tree.path_tokens(node)]
         if pairs:
@@ -126,8 +129,8 @@ class Pipeline:
             penalised = torch.where(
                 scores < 0, scores * p.repetition_penalty, scores / p.repetition_penalty
             )
-            scores = torch.where(seen + paths > 0, penalised, scores)
-        counts = said + paths
+            scores = torch.where(all_counts + paths > 0, penalised, scores)
+        counts = generated_counts + paths
         return scores - p.presence_penalty * (counts > 0) - p.frequency_penalty * counts
 
     def _custom(

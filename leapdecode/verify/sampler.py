@@ -23,7 +23,7 @@ class Sampler:
     # Of those who draw for the rejection verifier: may several draws at a node repeat; [N, V] what
     # was drawn from.
     replaced: bool = False
-    drawn_from: Tensor | None = None
+    sampled_from: Tensor | None = None
     scores_NV: Tensor | None = None  # the last call's logits after the pipeline
     # not finite where the last call's logits are not, and it did not say so itself
     evidence_N1: Tensor | None = None

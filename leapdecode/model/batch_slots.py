@@ -1,4 +1,4 @@
-"""Where sequences lie in a slot cache: rows and slots are taken, grown, copied and given back."""
+"""Where sequences lie in a slot cache: batch slots are taken and given back, slots added."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
 
-class CacheRows:
-    """A row of the cache for each sequence, with what is cached of it.
+class BatchSlots:
+    """A batch slot of the cache for each sequence, with what is cached of it.
 
     Args:
         runner: the model.
-        rows: sequences that there is place for, until more are needed.
+        batch_slots: sequences that there is place for, until more are needed.
         slots: tokens per sequence, likewise.
     """
 
     chunk = CHUNK  # tokens of text in a forward, at most
 
-    def __init__(self, runner: Runner, rows: int, slots: int) -> None:
-        self.runner, self.capacity = runner, rows
-        self.store = runner.cache(rows, slots)
+    def __init__(self, runner: Runner, batch_slots: int, slots: int) -> None:
+        self.runner, self.capacity = runner, batch_slots
+        self.store = runner.cache(batch_slots, slots)
         self.sequences: dict[int, SequenceCache] = {}
         # values that are not finite were written, and may still stand somewhere
         self.soiled = False
@@ -39,7 +39,7 @@ class CacheRows:
             self.runner.release(self.store)
 
     def clean(self, sequence: Sequence, keep_text: bool) -> None:
-        """Empty what stands behind `sequence`'s text, or its whole row.
+        """Empty what stands behind `sequence`'s text, or its whole batch slot.
 
         What is not finite there reaches rows that it is hidden from: a weight of 0 times infinity
         is not 0.
@@ -49,7 +49,7 @@ class CacheRows:
             cache.tokens, cache.agreed = [], 0
         cache.tree, cache.evaluated = None, 0
         with torch.inference_mode():
-            self.store.clean(cache.row, len(cache.tokens))
+            self.store.clean(cache.batch_slot, len(cache.tokens))
 
     @property
     def room(self) -> Room:
@@ -58,16 +58,16 @@ class CacheRows:
     def expect(self, room: Room) -> None:
         """Make place for so many sequences; slots are added by doubling, up to those of `room`."""
         self.most_slots = self.runner.bucketed(room.slots)
-        if room.rows > self.capacity:
-            self.capacity = room.rows
+        if room.batch_slots > self.capacity:
+            self.capacity = room.batch_slots
             self._replace(self.store.slots)
 
     def allocate(self, sequence: Sequence) -> int:
-        """Give `sequence` a cache, with more rows where all are taken.
+        """Give `sequence` a cache, with more batch slots where all are taken.
 
         Returns how many tokens it starts with, of an earlier text that began alike.
         """
-        taken = {cache.row for cache in self.sequences.values()}
+        taken = {cache.batch_slot for cache in self.sequences.values()}
         if len(taken) == self.capacity:
             self.expect(Room(2 * self.capacity, self.most_slots))
         cache = SequenceCache(min(set(range(self.capacity)) - taken))
@@ -83,7 +83,7 @@ class CacheRows:
         prefix, length = prefixes.find(text, self._block)
         if prefix is not None and length:
             self._reserve(length)
-            self.store.fill_row(cache.row, prefix.states, length)
+            self.store.fill_text(cache.batch_slot, prefix.states, length)
             cache.tokens, cache.agreed = text[:length], length
 
     @property
@@ -101,10 +101,10 @@ class CacheRows:
         length = common_prefix(cache.tokens, sequence.tokens)
         if self._block > 1:
             length = min(length, sequence.prompt_length - 1) // self._block * self._block
-        prefixes.keep(cache.tokens[:length], self.store, cache.row)
+        prefixes.keep(cache.tokens[:length], self.store, cache.batch_slot)
 
     def free(self, sequence: Sequence) -> None:
-        """Drop the cache; the last row moves into the gap, so that rows in use stay adjoining."""
+        """Drop the cache; the last text moves into the gap, so that batch slots in use adjoin."""
         dropped = self.sequences.pop(sequence.id)
         if (
             self.runner.prefixes is not None
@@ -112,25 +112,25 @@ class CacheRows:
             and sequence.finish_reason != "error"
         ):
             self._keep(self.runner.prefixes, sequence, dropped)
-        gap = dropped.row
-        last = max(self.sequences.values(), key=lambda cache: cache.row, default=None)
-        if last is not None and last.row > gap:
+        gap = dropped.batch_slot
+        last = max(self.sequences.values(), key=lambda cache: cache.batch_slot, default=None)
+        if last is not None and last.batch_slot > gap:
             self._copy(last, gap)
-            last.row = gap
+            last.batch_slot = gap
 
     def fork(self, source: Sequence, target: Sequence) -> int:
         """Start `target`'s cache with what `source`'s shares with its text; returns how much."""
         cache, new = self.sequences[source.id], self.sequences[target.id]
         shared = common_prefix(cache.tokens, target.tokens[:-1])
         with torch.inference_mode():
-            self.store.copy_row(cache.row, new.row, shared)
+            self.store.copy_text(cache.batch_slot, new.batch_slot, shared)
         new.tokens, new.tree, new.agreed = cache.tokens[:shared], None, shared
         return shared
 
     @torch.inference_mode()
-    def _copy(self, cache: SequenceCache, row: int) -> None:
-        self.store.copy_row(
-            cache.row, row, len(cache.tokens) + (len(cache.tree) if cache.tree else 0)
+    def _copy(self, cache: SequenceCache, batch_slot: int) -> None:
+        self.store.copy_text(
+            cache.batch_slot, batch_slot, len(cache.tokens) + (len(cache.tree) if cache.tree else 0)
         )
 
     def _reserve(self, slots: int) -> None:
@@ -142,7 +142,7 @@ class CacheRows:
 
     @torch.inference_mode()
     def _replace(self, slots: int) -> None:
-        """Go on in a cache of `capacity` rows of `slots` slots."""
+        """Go on in a cache of `capacity` batch slots of `slots` slots."""
         larger = SlotCache(self.runner.layout, self.capacity, slots)
         larger.copy_from(self.store, self.store.slots)
         self.store = larger
