@@ -221,15 +221,42 @@ def test_a_window_that_pays_stays():
 def test_a_window_is_as_large_as_its_gain_pays_for():
     # 3 columns add 11 rows, which take 0.11 of lambda's 1; 7 columns take 0.27
     planner = Planner(cost=slight)
-    planner.window.gained, planner.window.steps = 20.0, 100.0
+    window = planner.window
+    window.gained, window.steps = {7: 20.0, 3: 20.0}, {7: 100.0, 3: 100.0}
     assert planner.columns(7, 4, 10) == 3
-    planner.window.left = 0
-    planner.window.gained = 40.0
+    window.left, window.gained[7] = 0, 40.0
     assert planner.columns(7, 4, 10) == 7
 
 
-def test_a_window_that_is_too_dear_is_made_smaller_or_not_tried():
-    assert Planner(cost=lambda rows, context: 1 + rows / 16).columns(7, 4, 10) == 1
+def test_a_narrow_window_is_expected_to_gain_its_share_until_it_is_known():
+    # 12 rows take no time, more are dear: 3 of 7 columns
+    assert Planner(cost=lambda rows, context: 1 + max(rows - 12, 0)).columns(7, 4, 10) == 3
+    window = Planner(cost=slight).window
+    window.width = 7
+    for _ in range(100):
+        window.learn(0, 30)
+    assert window.expected(7, 7) < 0.01
+    assert window.expected(3, 7) == window.expected(7, 7) * 3 / 7
+
+
+def test_a_window_is_charged_for_the_steps_that_it_makes_dear():
+    """Steps of 1 and of 15 rows take 8 on average; a curve that is flat from 2 rows on asks for the
+    first kind only.
+    """
+
+    def jump(rows, context):
+        return 1.0 if rows == 1 else 1.5
+
+    planner = Planner(cost=jump)
+    planner.window.beside.extend([1, 15] * 8)
+    assert planner.columns(7, 4, 10) == 7  # half of the steps take 0.5 more: 0.25 < 0.3
+    planner = Planner(cost=jump)
+    planner.window.beside.extend([1, 1, 1, 15] * 4)
+    assert planner.columns(7, 4, 10) == 0  # three of four do: 0.375 > 0.3
+
+
+def test_a_window_that_is_too_dear_is_not_tried():
+    assert Planner(cost=lambda rows, context: 1 + rows / 16).columns(7, 4, 10) == 0
     assert Planner(cost=steep).columns(7, 4, 10) == 0
 
 

@@ -15,6 +15,7 @@ A node needs no trial: the target's choice at its parent tells whether it would 
 What is cut changes the speed, never the text.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ from leapdecode.verify.walk import Verdict
 
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
-RECENT = 16  # draft forwards that a mean goes over
+RECENT = 16  # steps, or draft forwards, that a mean goes over
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
 GAIN = 0.3  # tokens per step of an unknown window, which count for WEIGHT steps
 
@@ -48,29 +49,36 @@ class Throughput:
 
 @dataclass
 class Window:
-    """A window of Jacobi trajectories: its columns at present, and what windows gained."""
+    """A window of Jacobi trajectories: its columns at present, and what windows gained by width."""
 
     width: int = 0
     height: int = 1  # rows per column
     left: int = 0  # steps until the next decision
-    gained: float = 0.0
-    steps: float = 0.0
-    beside: float = 1.0  # rows of a step without it, on average
+    last: int = 0  # the width of the latest window, whose tokens come in after it is gone, too
+    gained: dict[int, float] = field(default_factory=dict)  # tokens, by width
+    steps: dict[int, float] = field(default_factory=dict)
+    beside: deque[int] = field(default_factory=lambda: deque([1], RECENT))  # rows without it
 
     @property
     def rows(self) -> int:
         """Rows that it adds to a step; the root is its first."""
         return max(self.width * self.height - 1, 0)
 
-    def expected(self) -> float:
-        """Tokens that a step gains by it."""
-        return (self.gained + WEIGHT * GAIN) / (self.steps + WEIGHT)
+    def expected(self, width: int, wanted: int) -> float:
+        """Tokens that a step gains by a window; a narrow one is expected to gain its share."""
+        prior = GAIN if width == wanted else self.expected(wanted, wanted) * width / wanted
+        gained, steps = self.gained.get(width, 0.0), self.steps.get(width, 0.0)
+        return (gained + WEIGHT * prior) / (steps + WEIGHT)
 
     def learn(self, gained: int, rows: int) -> None:
-        """Take in a step of `rows` rows in all; tokens come in after the window is gone, too."""
-        self.gained = FORGET * self.gained + gained
-        self.steps = FORGET * self.steps + (self.width > 0)
-        self.beside += (max(rows - self.rows, 1) - self.beside) / PERIOD
+        """Take in a step of `rows` rows in all."""
+        self.last = self.width or self.last
+        for counts in (self.gained, self.steps):
+            for width in counts:
+                counts[width] *= FORGET
+        self.gained[self.last] = self.gained.get(self.last, 0.0) + gained
+        self.steps[self.last] = self.steps.get(self.last, 0.0) + (self.width > 0)
+        self.beside.append(max(rows - self.rows, 1))
 
 
 @dataclass
@@ -143,14 +151,18 @@ class Planner:
         window.left -= 1
         if self.cost is None or window.left >= 0:
             return wanted if self.cost is None else min(window.width, wanted)
-        price, gain = self.throughput.rate(self.cost(1, context)), window.expected()
-        beside = round(window.beside)
         window.width, window.height, window.left = wanted, height, PERIOD - 1
-        while window.width and (
-            not window.rows or gain <= price * self._more(beside, beside + window.rows, context)
-        ):
+        while window.width and not self._window_pays(wanted, context):
             window.width //= 2
         return window.width
+
+    def _window_pays(self, wanted: int, context: int) -> bool:
+        """Whether the window gains more than lambda x the time that it adds to the last steps."""
+        assert self.cost is not None
+        window = self.window
+        time = [self._more(rows, rows + window.rows, context) for rows in window.beside]
+        price = self.throughput.rate(self.cost(1, context)) * sum(time) / len(time)
+        return window.rows > 0 and window.expected(window.width, wanted) > price
 
     def _more(self, rows: int, more: int, context: int) -> float:
         """The time that `more` rows take beyond `rows`."""
