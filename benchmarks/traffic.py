@@ -20,7 +20,8 @@ from leapdecode.core import Request
 from leapdecode.engine import Engine
 from leapdecode.engine.schedulers.batched import Batched
 
-METHODS = ("autoregressive", "prompt_lookup", "lookahead", "draft_model", "ouroboros")
+DRAFTING = ("draft_model", "ouroboros")
+METHODS = ("autoregressive", "prompt_lookup", "lookahead", *DRAFTING)
 
 
 class Clock:
@@ -71,9 +72,12 @@ def neighbours(llm: LLM, arguments: argparse.Namespace) -> None:
         "plain": ("autoregressive", {}, None),
         "draft_model, budget=auto": ("draft_model", {}, "auto"),
         "ouroboros, budget=auto": ("ouroboros", {}, "auto"),
+        "prompt_lookup, budget=auto": ("prompt_lookup", {}, "auto"),
         "lookahead, budget=auto": ("lookahead", {}, "auto"),
         "draft_model, no budget": ("draft_model", {}, None),
     }
+    if llm.draft is None:
+        sides = {name: side for name, side in sides.items() if side[0] not in DRAFTING}
     found: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(arguments.rounds + 1):
         for name, side in sides.items():

@@ -18,6 +18,7 @@ from leapdecode.engine.shared import Shared
 from leapdecode.errors import InvalidTree, NotFinite, OptionError, PromptError, UnknownName
 from leapdecode.methods import make, names
 from leapdecode.methods.base import Method
+from leapdecode.methods.planner import Planner
 from leapdecode.model import kv_cache
 from leapdecode.model.exact import find_row_classes
 from leapdecode.model.kv_store import SlotCache
@@ -366,6 +367,33 @@ def test_a_plain_request_is_in_every_target_forward_and_waits_for_one_draft_forw
     for before, event in itertools.pairwise(decoding):
         assert "target" in (before.model, event.model)
     run(engine)
+
+
+def test_planners_know_of_a_plain_request_beside_them(monkeypatch):
+    """While it decodes, its neighbours' trees are held to what delays it little; then no more."""
+    rows_at, shared = [], Shared(runner("llama"), None, None)
+    monkeypatch.setattr(Planner, "most", lambda self, context: 3 if self.beside_plain else None)
+    free_rows = Planner(cost=lambda rows, context: 1.0)
+    monkeypatch.setattr(shared, "_new_planner", lambda *_: free_rows)
+    engine = Engine({"target": shared.runner}, Batched(2), shared, rows_at.append)
+    plain = Request(prompts()[3], SamplingParams(max_tokens=10, ignore_eos=True))
+    other = Request(
+        prompts()[2] * 4,
+        SamplingParams(max_tokens=60, ignore_eos=True),
+        "lookahead",
+        budget="auto",
+    )
+    engine.add(plain)
+    engine.add(other)
+    run(engine)
+    held, free = [], []
+    for event in rows_at:
+        if not event.prefill and other.id in event.request_ids:
+            tokens = event.num_tokens[event.request_ids.index(other.id)]
+            (held if plain.id in event.request_ids else free).append(tokens)
+    assert max(held[1:]) <= 3  # the first has the end of the prompt in it
+    assert max(free) > 3
+    assert engine.result(other.id).sequence.generated == alone(engine.models, other)
 
 
 def test_a_long_prompt_delays_others_by_one_chunk(monkeypatch):

@@ -35,6 +35,27 @@ def two_chains():
     return tree
 
 
+def gentle(rows, context):
+    return 1 + rows / 20
+
+
+def test_beside_a_plain_request_a_step_takes_little_more_than_a_plain_one():
+    """1 + rows / 20 <= 1.15 (1 + 1 / 20) up to 4 rows; a draft forward takes its part."""
+    assert Planner(cost=gentle).most(10) is None
+    assert Planner(cost=gentle, beside_plain=True).most(10) == 4
+    assert Planner(cost=gentle, beside_plain=True, limit=3).most(10) == 3
+    assert Planner(limit=9, beside_plain=True).most(10) == 9
+    drafting = Planner(cost=gentle, beside_plain=True, draft=Planner(cost=lambda *_: 0.1))
+    assert drafting.most(10) == 2
+    drafting.draft = Planner(cost=lambda *_: 0.5)
+    assert drafting.most(10) == 1
+    assert not drafting.worth_drafting(TokenTree(1), [0], 10)
+    tree = two_chains()
+    taught(Planner(cost=gentle, beside_plain=True)).cut(tree, 10)
+    assert len(tree) - len(tree.skipped) == 4
+    assert Planner(cost=gentle, beside_plain=True).columns(7, 4, 10) == 0
+
+
 def taught(planner, times=30):
     """A planner that saw "good" chains hit and "bad" ones miss."""
     for _ in range(times):

@@ -95,6 +95,7 @@ class Engine:
         """
         began = time.perf_counter()
         self._admit()
+        self._tell_planners()
         self.turn.settle(self.active)
         share_time(self.active, time.perf_counter() - began)
         events = [event for one in self.active for event in _news(one)]
@@ -140,6 +141,13 @@ class Engine:
                 self._join_alone(one)
             self.waiting.remove(one)
             self.active.append(one)
+
+    def _tell_planners(self) -> None:
+        """Whether somebody decodes beside them who gains nothing by rows."""
+        beside_plain = any(not one.method.proposes for one in self.active)
+        for one in self.active:
+            if one.method.planner is not None:
+                one.method.planner.beside_plain = beside_plain
 
     def _join_alone(self, one: ActiveRequest) -> None:
         """Give a request new caches, because those that stand have another shape.

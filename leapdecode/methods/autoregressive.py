@@ -10,6 +10,7 @@ from leapdecode.methods.base import Method
 class Autoregressive(Method):
     name = "autoregressive"
     paper = "plain decoding, the reference"
+    proposes = False
 
     def guess(self, sequence: Sequence) -> TokenTree:
         return TokenTree(sequence.pending)

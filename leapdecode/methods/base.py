@@ -45,6 +45,7 @@ class Method:
     paper: ClassVar[str]
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
+    proposes: ClassVar[bool] = True
     takes_pool: ClassVar[bool] = False
     planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)

@@ -24,8 +24,10 @@ from leapdecode.methods.rates import FORGET, WEIGHT, HitRates
 from leapdecode.verify.walk import Verdict
 
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
+MOST = 128  # rows of a tree that anything is known of
 AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
 RECENT = 16  # steps, or draft forwards, that a mean goes over
+FAIR = 1.15  # times a plain step, beside a request that does not guess
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
 GAIN = 0.3  # tokens per step of an unknown window, which count for WEIGHT steps
 
@@ -64,9 +66,9 @@ class Window:
         """Rows that it adds to a step; the root is its first."""
         return max(self.width * self.height - 1, 0)
 
-    def expected(self, width: int, wanted: int) -> float:
+    def expected(self, width: int, whole: int) -> float:
         """Tokens that a step gains by a window; a narrow one is expected to gain its share."""
-        prior = GAIN if width == wanted else self.expected(wanted, wanted) * width / wanted
+        prior = GAIN if width == whole else self.expected(whole, whole) * width / whole
         gained, steps = self.gained.get(width, 0.0), self.steps.get(width, 0.0)
         return (gained + WEIGHT * prior) / (steps + WEIGHT)
 
@@ -108,6 +110,21 @@ class Planner:
     throughput: Throughput = field(default_factory=Throughput)
     window: Window = field(default_factory=Window)
     drafting: DraftForwards = field(default_factory=DraftForwards)
+    beside_plain: bool = False  # the engine says so: a request in the batch does not guess
+
+    def most(self, context: int) -> int | None:
+        """Rows of a tree at most: `limit`, and beside a request that does not guess those by which,
+        with one draft forward, its step takes at most `FAIR` times a plain one.
+        """
+        if self.cost is None or not self.beside_plain:
+            return self.limit
+        room = FAIR * self.cost(1, context)
+        if self.draft is not None and self.draft.cost is not None:
+            room -= self.draft.cost(1, context)
+        rows = 1
+        while rows != self.limit and rows < MOST and self.cost(rows + 1, context) <= room:
+            rows += 1
+        return rows
 
     def cut(
         self, tree: TokenTree, context: int, required: set[int] | None = None, carried: int = 0
@@ -123,7 +140,8 @@ class Planner:
         others = [node for node in range(1, len(tree)) if node not in required]
         order = sorted(others, key=lambda node: (-chances[node], node))
         always = 1 + carried + len(required)
-        count = len(order) if self.limit is None else min(max(self.limit - always, 0), len(order))
+        most = self.most(context)
+        count = len(order) if most is None else min(max(most - always, 0), len(order))
         if self.cost is not None:
             count = self._best([chances[node] for node in order[:count]], always, context)
         tree.skipped = frozenset(order[count:])
@@ -145,24 +163,25 @@ class Planner:
 
         The root is the first of those rows.
         """
-        if self.limit is not None:
-            wanted = min(wanted, (int((self.limit - 1) * share) + 1) // height)
+        whole, most = wanted, self.most(context)
+        if most is not None:
+            wanted = min(wanted, (int((most - 1) * share) + 1) // height)
         window = self.window
         window.left -= 1
         if self.cost is None or window.left >= 0:
             return wanted if self.cost is None else min(window.width, wanted)
         window.width, window.height, window.left = wanted, height, PERIOD - 1
-        while window.width and not self._window_pays(wanted, context):
+        while window.width and not self._window_pays(whole, context):
             window.width //= 2
         return window.width
 
-    def _window_pays(self, wanted: int, context: int) -> bool:
+    def _window_pays(self, whole: int, context: int) -> bool:
         """Whether the window gains more than lambda x the time that it adds to the last steps."""
         assert self.cost is not None
         window = self.window
         time = [self._more(rows, rows + window.rows, context) for rows in window.beside]
         price = self.throughput.rate(self.cost(1, context)) * sum(time) / len(time)
-        return window.rows > 0 and window.expected(window.width, wanted) > price
+        return window.rows > 0 and window.expected(window.width, whole) > price
 
     def _more(self, rows: int, more: int, context: int) -> float:
         """The time that `more` rows take beyond `rows`."""
@@ -191,7 +210,8 @@ class Planner:
         beyond the first half count: the next forward is asked for where phrases have ended.
         """
         size, grows = len(tree), len(level) * (width if sampled else 1)
-        if self.limit is not None and size + (grows if sampled else 1) > self.limit:
+        most = self.most(context)
+        if most is not None and size + (grows if sampled else 1) > most:
             return False
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True

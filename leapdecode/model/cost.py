@@ -61,10 +61,15 @@ def _synchronise(runner: Runner) -> None:
 def _times(
     runner: Runner, context: int, counts: list[int], repeats: int, batch: int
 ) -> dict[int, list[float]]:
-    """Seconds per row count, the counts taken in turn so that a busy moment hits all of them."""
+    """Seconds per row count.
+
+    The counts take turns, so that a busy moment hits all of them, and in random order: a forward
+    that follows the largest is slower.
+    """
     endless = SamplingParams(max_tokens=1 << 20)
     # experts differ by token
-    probe = random.Random(0).choices(range(runner.vocabulary), k=context + max(counts))
+    source = random.Random(0)
+    probe = source.choices(range(runner.vocabulary), k=context + max(counts))
     texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     cache = runner.open(batch, context + max(counts))
     for text in texts:
@@ -72,12 +77,12 @@ def _times(
     cache.forward([Forward("target", text, _chain(probe[context - 1 : context])) for text in texts])
     taken: dict[int, list[float]] = {rows: [] for rows in counts}
     for repeat in range(repeats + 1):
-        for rows in counts:
+        for rows in source.sample(counts, len(counts)):
             asked = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
             _synchronise(runner)
             began = time.perf_counter()
             for raw in cache.forward(asked):
-                raw.logits_NV.argmax(-1).tolist()  # a step chooses at every row
+                raw.logits_NV.max(-1).indices.tolist()  # a step chooses at every row
             if repeat:  # the first round warms up
                 taken[rows].append(time.perf_counter() - began)
     cache.close()
