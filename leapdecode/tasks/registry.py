@@ -9,7 +9,8 @@ from leapdecode.tasks.base import Task
 
 @functools.cache
 def _tasks() -> dict[str, Task]:
-    found = find_classes("leapdecode.tasks", Task)  # type: ignore[type-abstract]  # it makes none of the base
+    # no object of the base is made
+    found = find_classes("leapdecode.tasks", Task)  # type: ignore[type-abstract]
     return {name: task() for name, task in sorted(found.items())}
 
 

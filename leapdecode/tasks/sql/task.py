@@ -33,7 +33,7 @@ class Sql(Task):
         """A question. `facts` has its query, and the rows that tell it from others."""
         databases: list[Rows] = []
         while not databases:
-            schema = rng.choice(sampled_from(split))
+            schema = rng.choice(drawn_from(split))
             family = rng.choice(families_for(schema))
             words = {name: rng.sample(pool, VALUES) for name, pool in columns().words.items()}
             pick = Pick(rng, schema, random_rows(rng, schema, words))
@@ -62,7 +62,7 @@ class Sql(Task):
         return float(all(same_result(names, rows, query, reference) for rows in databases))
 
 
-def sampled_from(split: Split) -> tuple[Schema, ...]:
+def drawn_from(split: Split) -> tuple[Schema, ...]:
     """The schemas of a split; held-out questions are about those of training too."""
     return schemas("train") + (schemas("held_out") if split == "held_out" else ())
 
