@@ -13,7 +13,8 @@ class Forward:
 
     The answer is a `ForwardResult`. A tree may grow between two forwards; its evaluated nodes keep
     their cache slots. `top` asks for that many best tokens per node instead of one; under the
-    rejection verifier a draft draws them, with `replacement` or without.
+    rejection verifier a draft draws them, with `replacement` or without. `likeliest` asks for the
+    tokens of the greatest processed logits at every node, whatever is chosen.
     """
 
     model: str
@@ -21,6 +22,7 @@ class Forward:
     tree: TokenTree
     top: int = 1
     replacement: bool = False
+    likeliest: int = 0
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class ForwardResult:
             (beyond the context or the token limit).
         top: per node the `Forward.top` best tokens, best first; empty lists when only one was asked
             for.
+        likeliest: per node `Forward.likeliest` (token, probability among these), best first; empty
+            where none were asked for.
         scores_NV: [new nodes, vocabulary] the logits after processors, penalties and temperature.
         sampled_from: [new nodes, vocabulary] the distributions that a draft's tokens were sampled
             from, under the rejection verifier; else None.
@@ -73,6 +77,7 @@ class ForwardResult:
     prefill_seconds: float = 0.0
     choices: list[int] = field(default_factory=list)
     top: list[list[int]] = field(default_factory=list)
+    likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
     scores_NV: Any = None
     sampled_from: Any = None
 

@@ -25,6 +25,8 @@ class TokenTree:
             where unknown, and as the pools say.
         draft_probabilities: per node, its probability under the draft; 0.0 where no draft gave it
             one.
+        chances: per node, the chance that it is right given its parent, where its source tells; else
+            None.
         skipped: nodes that a token budget leaves out of the forward.
         proposals: per parent, where its children were drawn and the rejection verifier must know
             how: (the tokens in the order they were drawn, repeats included; the distribution
@@ -34,7 +36,7 @@ class TokenTree:
     """
 
     __slots__ = (
-        "ancestors", "children", "depths", "draft_probabilities", "match_lengths", "parents",
+        "ancestors", "chances", "children", "depths", "draft_probabilities", "match_lengths", "parents",
         "proposals", "skipped",
         "sources", "tokens",
     )  # fmt: skip
@@ -46,6 +48,7 @@ class TokenTree:
         self.sources = ["text"]
         self.match_lengths = [0]
         self.draft_probabilities = [0.0]
+        self.chances: list[float | None] = [None]
         self.skipped: frozenset[int] = frozenset()
         self.proposals: dict[int, tuple[list[int], Any, bool]] = {}
         self.ancestors = [1]
@@ -81,6 +84,7 @@ class TokenTree:
         self.sources.append(source)
         self.match_lengths.append(match_length)
         self.draft_probabilities.append(draft_probability)
+        self.chances.append(None)
         self.ancestors.append(self.ancestors[parent] | 1 << node)
         return node
 

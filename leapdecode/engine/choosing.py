@@ -40,6 +40,7 @@ def choose(name: str, evaluated: list[Evaluated]) -> None:
     alone.
     """
     picked: list[tuple[Evaluated, Tensor, Tensor | None]] = []
+    likeliest: list[tuple[Evaluated, Tensor, Tensor]] = []
     for one in evaluated:
         active, forward, found = one
         if not found.nodes:  # the draft's context or the token limit leaves nothing to draft
@@ -47,6 +48,8 @@ def choose(name: str, evaluated: list[Evaluated]) -> None:
             continue
         try:
             picked.append((one, *_picked(name, active, forward, found)))
+            if forward.likeliest:
+                likeliest.append((one, *_likeliest(forward, found)))
         except Exception as error:  # a user's processor may raise anything
             active.fail(error)
     if not picked:
@@ -61,10 +64,32 @@ def choose(name: str, evaluated: list[Evaluated]) -> None:
                 if not math.isfinite(next(scores)):
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
         _enter(one, chosen)
+    _enter_likeliest(likeliest)
+
+
+def _likeliest(forward: Forward, found: ForwardResult) -> tuple[Tensor, Tensor]:
+    """[nodes, likeliest] the tokens of the greatest processed logits, best first, and their
+    probabilities among each other.
+    """
+    count = min(forward.likeliest, found.scores_NV.shape[-1])
+    values, tokens = found.scores_NV.topk(count, -1)
+    return tokens, torch.softmax(values.float(), -1)
+
+
+def _enter_likeliest(likeliest: list[tuple[Evaluated, Tensor, Tensor]]) -> None:
+    """Put what was likely at each evaluated node into the results."""
+    if not likeliest:
+        return
+    tokens = iter(_on_host([tokens for _, tokens, _ in likeliest]))
+    chances = iter(_on_host([chances for _, _, chances in likeliest]))
+    for (_, forward, found), _, _ in likeliest:
+        found.likeliest = [[]] * len(forward.tree)
+        for node in found.nodes:
+            found.likeliest[node] = list(zip(next(tokens), next(chances), strict=True))
 
 
 def _on_host(tensors: list[Tensor]) -> list[Any]:
-    """The values of vectors, one after the other, in one transfer."""
+    """The values of vectors or rows, one after the other, in one transfer."""
     if not tensors:
         return []
     values: list[Any] = (torch.cat(tensors) if len(tensors) > 1 else tensors[0]).tolist()

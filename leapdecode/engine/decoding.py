@@ -28,9 +28,10 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             else:
                 tree = yield from _proposed(method, sequence, len(carried.tokens))
         asked = arrange(sequence, carried, tree)
-        found = yield Forward("target", sequence, asked.tree)
+        found = yield Forward("target", sequence, asked.tree, likeliest=method.likeliest)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
         verdict = walk(asked.tree, found.choices)
+        verdict.likeliest = found.likeliest
         final = asked.final(verdict)
         num_emitted = sequence.extend(
             verdict.tokens[:final], verdict.sources[:final], found.step_rows

@@ -94,8 +94,14 @@ class Arranged:
         node_of = {place: node for node, place in enumerate(self.places)}
         path = [node_of[place] for place in verdict.path[self.carried :]]
         choices = [verdict.choices[place] if place >= 0 else -1 for place in self.places]
+        told = verdict.likeliest
+        likeliest = [told[place] if place >= 0 else [] for place in self.places] if told else []
         return Verdict(
-            path, verdict.tokens[self.carried :], verdict.sources[self.carried :], choices
+            path,
+            verdict.tokens[self.carried :],
+            verdict.sources[self.carried :],
+            choices,
+            likeliest,
         )
 
 

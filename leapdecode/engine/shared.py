@@ -8,6 +8,7 @@ from typing import Any
 from leapdecode.engine.checks import AUTO, check_pool, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.planner import Planner
+from leapdecode.model.bigrams import Bigrams, bigram_prefix, bigrams_of
 from leapdecode.model.cost import CostCurve, row_costs
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
@@ -52,6 +53,13 @@ class Shared:
         limited = wanted is not None or self._most_rows(batch) is not None
         planner = self._planner(method, wanted, batch) if limited else None
         return planner, self._pool(method, pool)
+
+    @functools.cached_property
+    def bigrams(self) -> Bigrams | None:
+        """The target's own, which a first use evaluates."""
+        if not isinstance(self.runner, Runner):
+            return None
+        return bigrams_of(self.runner, bigram_prefix(self.runner, self.tokenizer))
 
     def _most_rows(self, batch: int) -> int | None:
         """The rows that exact decoding leaves each of `batch` sequences in one forward; None where

@@ -4,7 +4,7 @@ them.
 
 import dataclasses
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,8 +12,10 @@ from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.planner import Planner
 from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
 
+Bigrams = Callable[[int], list[tuple[int, int]]]  # token -> (token, bucket), best first
 Asking = Generator[Asked, ForwardResult | None, TokenTree]
 
 
@@ -47,8 +49,18 @@ class Method:
     needs_draft: ClassVar[bool] = False
     proposes: ClassVar[bool] = True
     takes_pool: ClassVar[bool] = False
+    budget: ClassVar[int | str | None] = None  # where a request names none
+    takes_store: ClassVar[bool] = False
+    takes_bigrams: ClassVar[bool] = False
+    likeliest: ClassVar[int] = 0  # tokens per node that `observe` is told of, in the verdict
     planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    store: SuffixIndex | None = dataclasses.field(
+        default=None, init=False, repr=False, compare=False
+    )
+    bigrams: Bigrams | None = dataclasses.field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for field in self.options():

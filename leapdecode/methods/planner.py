@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
+from leapdecode.methods.evidence import Chances
 from leapdecode.methods.rates import FORGET, WEIGHT, HitRates
 from leapdecode.verify.walk import Verdict
 
@@ -28,6 +29,7 @@ MOST = 128  # rows of a tree that anything is known of
 AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
 RECENT = 16  # steps, or draft forwards, that a mean goes over
 FAIR = 1.15  # times a plain step, beside a request that does not guess
+STEPS = (1, 2, 4, 8, 16)  # further nodes that growth looks ahead
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
 GAIN = 0.3  # tokens per step of an unknown window, which count for WEIGHT steps
 
@@ -107,6 +109,7 @@ class Planner:
     cost: StepCost | None = None
     draft: "Planner | None" = None
     rates: HitRates = field(default_factory=HitRates)
+    chances: Chances = field(default_factory=Chances)
     throughput: Throughput = field(default_factory=Throughput)
     window: Window = field(default_factory=Window)
     drafting: DraftForwards = field(default_factory=DraftForwards)
@@ -145,6 +148,23 @@ class Planner:
         if self.cost is not None:
             count = self._best([chances[node] for node in order[:count]], always, context)
         tree.skipped = frozenset(order[count:])
+
+    def floor(self, context: int) -> Callable[[float, int], bool] | None:
+        """(chance, size) -> whether a tree of `size` nodes may gain by more that are no likelier.
+
+        With fewer than `STEPS` more a flat stretch of the cost curve may hide what follows.
+        """
+        if self.cost is None:
+            return None
+        cost, price = self.cost, self.throughput.rate(self.cost(1, context))
+
+        def pays(chance: float, size: int) -> bool:
+            now = cost(size, context)
+            return any(
+                more * chance > price * (cost(size + more, context) - now) for more in STEPS
+            )
+
+        return pays
 
     def _best(self, chances: list[float], always: int, context: int) -> int:
         """How many of the likeliest nodes gain most beyond lambda x their time."""

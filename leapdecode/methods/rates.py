@@ -75,19 +75,29 @@ class HitRates:
 
     def reached(self, tree: TokenTree) -> list[float]:
         """Per node the chance that the walk reaches it: its own, given its parent, times that's."""
-        kinds, found = kinds_of(tree), [1.0]
+        kinds, found = self._kinds(tree), [1.0]
         for node in range(1, len(tree)):
-            found.append(self.of(kinds[node]) * found[tree.parents[node]])
+            chance = tree.chances[node]
+            if chance is None:
+                chance = self.of(kinds[node])
+            found.append(chance * found[tree.parents[node]])
         return found
+
+    @staticmethod
+    def _kinds(tree: TokenTree) -> "list[Kind]":
+        """The nodes' kinds; none where every node has a chance of its own."""
+        return kinds_of(tree) if None in tree.chances[1:] else []
 
     def learn_tree(self, tree: TokenTree, verdict: Verdict) -> None:
         """The target's choice at an accepted node tells of each of its children whether it hit."""
         self.next_step()
-        kinds, accepted = kinds_of(tree), set(verdict.path)
+        kinds, accepted = self._kinds(tree), set(verdict.path)
+        if not kinds:
+            return
         drafted: dict[int, bool] = {}
         for node in range(1, len(tree)):
             parent = tree.parents[node]
-            if parent in accepted:
+            if parent in accepted and tree.chances[node] is None:
                 hit = tree.tokens[node] == verdict.choices[parent]
                 self.learn(coarse_to_fine(kinds[node]), hit)
                 if tree.sources[node] == "draft":

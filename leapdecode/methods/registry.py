@@ -76,4 +76,5 @@ def fresh(method: Method) -> Method:
     """
     copy = dataclasses.replace(method)
     copy.planner, copy.pool = method.planner, method.pool
+    copy.store, copy.bigrams = method.store, method.bigrams
     return copy

@@ -1,6 +1,7 @@
 """Counter-based Gumbel noise: a function of (seed, stream, position, token id) alone."""
 
 import hashlib
+import math
 from collections.abc import Hashable
 
 import torch
@@ -21,6 +22,16 @@ def counter_key(seed: int, stream: Hashable, position: int) -> int:
 
 def _shift(bits: Tensor, by: int) -> Tensor:
     return (bits >> by) & ((1 << (64 - by)) - 1)
+
+
+def gumbel_of(key: int, token: int) -> float:
+    """The noise of one token, as `gumbel` gives it up to rounding, without a tensor."""
+    whole = (1 << 64) - 1
+    bits = (key + (token + 1) * _GOLDEN) & whole
+    bits = ((bits ^ bits >> 30) * _MIX_1) & whole
+    bits = ((bits ^ bits >> 27) * _MIX_2) & whole
+    bits ^= bits >> 31
+    return -math.log(-math.log(((bits >> 12) + 0.5) * 2.0**-52))
 
 
 def uniform(keys_D: Tensor, tokens_K: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """The verifier walk under seeded choice: accept a child iff it carries the chosen token."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
 
@@ -16,12 +16,15 @@ class Verdict:
         sources: per token where it was guessed; "target" for the bonus token.
         choices: the target's choice at every node (-1 where it was not evaluated), for methods to
             learn from.
+        likeliest: per node what the target found likely there, see `ForwardResult`; empty where the
+            method does not ask for it.
     """
 
     path: list[int]
     tokens: list[int]
     sources: list[str]
     choices: list[int]
+    likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
 
 
 def walk(tree: TokenTree, choices: list[int]) -> Verdict:

@@ -1,0 +1,16 @@
+"""Suffix matches: what followed wherever the text ended like this before, as one tree."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leapdecode.methods.sourced import Sourced
+
+
+@dataclass
+class Suffix(Sourced):
+    name = "suffix"
+    paper = "Oliaro et al. 2024, SuffixDecoding, arXiv 2411.04975"
+    takes_store = True
+
+    def columns(self) -> Iterable[str]:
+        return "suffix", "store"
