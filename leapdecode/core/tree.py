@@ -25,8 +25,8 @@ class TokenTree:
             where unknown, and as the pools say.
         draft_probabilities: per node, its probability under the draft; 0.0 where no draft gave it
             one.
-        chances: per node, the chance that it is right given its parent, where its source tells; else
-            None.
+        chances: per node, the chance that it is right given its parent, where its source tells;
+            else None.
         skipped: nodes that a token budget leaves out of the forward.
         proposals: per parent, where its children were drawn and the rejection verifier must know
             how: (the tokens in the order they were drawn, repeats included; the distribution
@@ -36,9 +36,8 @@ class TokenTree:
     """
 
     __slots__ = (
-        "ancestors", "chances", "children", "depths", "draft_probabilities", "match_lengths", "parents",
-        "proposals", "skipped",
-        "sources", "tokens",
+        "ancestors", "chances", "children", "depths", "draft_probabilities", "match_lengths",
+        "parents", "proposals", "skipped", "sources", "tokens",
     )  # fmt: skip
 
     def __init__(self, root: int) -> None:

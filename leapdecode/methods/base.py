@@ -58,9 +58,7 @@ class Method:
     store: SuffixIndex | None = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
-    bigrams: Bigrams | None = dataclasses.field(
-        default=None, init=False, repr=False, compare=False
-    )
+    bigrams: Bigrams | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for field in self.options():

@@ -6,8 +6,8 @@ column and bucket,
 
     chance = 1 / (1 + exp(-sum of weights)),
 
-and a step moves each weight by `RATE` times the error, hit - chance. Under seeded sampling the noise
-of a position is known before the target's probabilities are. With Gumbel noise g a token of
+and a step moves each weight by `RATE` times the error, hit - chance. Under seeded sampling the
+noise of a position is known before the target's probabilities are. With Gumbel noise g a token of
 probability c is drawn with probability exp(-(1 - c) / c * exp(-g)): the greatest of the others'
 perturbed log-probabilities has a Gumbel law about log(1 - c).
 """

@@ -160,9 +160,7 @@ class Planner:
 
         def pays(chance: float, size: int) -> bool:
             now = cost(size, context)
-            return any(
-                more * chance > price * (cost(size + more, context) - now) for more in STEPS
-            )
+            return any(more * chance > price * (cost(size + more, context) - now) for more in STEPS)
 
         return pays
 

@@ -24,7 +24,7 @@ class Sourced(Method):
         raise NotImplementedError
 
     @property
-    def likeliest(self) -> int:
+    def likeliest(self) -> int:  # type: ignore[override]
         recycles = {"pair", "token", "last"} & set(self.columns())
         return LIKELIEST if recycles else 0
 

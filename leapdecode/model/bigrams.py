@@ -115,13 +115,15 @@ def bigram_prefix(runner: Runner, tokenizer: Any) -> list[int]:
 def _path(runner: Runner, prefix: list[int], folder: Path | None) -> Path | None:
     """The file of a model's bigrams: its weights decide, of which a sample is read."""
     known = cache_file()
-    if folder is None and known is None:
-        return None
+    if folder is None:
+        if known is None:
+            return None
+        folder = known.parent
     digest = hashlib.sha256(f"{type(runner.model).__name__} {prefix} {LIKELIEST}".encode())
     for name, weights in runner.model.named_parameters():
         sample = weights.detach().flatten()[:: max(weights.numel() // 64, 1)]
         digest.update(f"{name} {tuple(weights.shape)} {sample.float().tolist()}".encode())
-    return (folder or known.parent) / "bigrams" / f"{digest.hexdigest()[:24]}.safetensors"
+    return folder / "bigrams" / f"{digest.hexdigest()[:24]}.safetensors"
 
 
 def _read(path: Path | None, vocabulary: int) -> Bigrams | None:
