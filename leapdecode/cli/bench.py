@@ -19,6 +19,7 @@ from leapdecode.cli.common import (
     ExactOption,
     JsonOption,
     ModelOption,
+    PrepackOption,
     TrustOption,
     check_drafts,
     counting_progress,
@@ -86,6 +87,7 @@ def bench(
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
     exact: ExactOption = None,
+    prepack: PrepackOption = None,
 ) -> None:
     """Measure methods against plain decoding on tasks.
 
@@ -135,6 +137,7 @@ def bench(
         fallback=False,
         compiled=compiled,
         exact=exact,
+        prepack=prepack,
         prefix_cache=False,  # every text counts its own prompt
     )
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)

@@ -37,6 +37,13 @@ ExactOption = Annotated[
         "is cheap",
     ),
 ]
+PrepackOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--prepack/--no-prepack",
+        help="on a CPU, copies of the weights in a faster layout; default: where that is faster",
+    ),
+]
 CacheMemoryOption = Annotated[
     str | None,
     typer.Option(
@@ -138,6 +145,7 @@ def open_llm(
     fallback: bool,
     compiled: bool = False,
     exact: bool | None = None,
+    prepack: bool | None = None,
     cache_memory: str | None = None,
     prefix_cache: bool = True,
 ) -> Any:
@@ -156,7 +164,8 @@ def open_llm(
         llm = LLM(
             model, draft=draft, device=device, dtype=dtype, attn_implementation=attn,
             trust_remote_code=trust, fallback="autoregressive" if fallback else None,
-            exact="auto" if exact is None else exact, compile=compiled,
+            exact="auto" if exact is None else exact,
+            prepack="auto" if prepack is None else prepack, compile=compiled,
             cache_memory=cache_memory, prefix_cache=prefix_cache,
         )  # fmt: skip
     reason = getattr(llm.runner, "reason", None)

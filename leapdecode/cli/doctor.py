@@ -15,6 +15,7 @@ from leapdecode.cli.common import (
     ExactOption,
     JsonOption,
     ModelOption,
+    PrepackOption,
     TrustOption,
     open_llm,
     print_json,
@@ -39,6 +40,7 @@ def doctor(
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
     exact: ExactOption = None,
+    prepack: PrepackOption = None,
 ) -> None:
     """Check a model and this machine.
 
@@ -55,7 +57,7 @@ def doctor(
     """
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled,
-        exact=exact,
+        exact=exact, prepack=prepack,
     )  # fmt: skip
     report = {
         "schema": 1,
@@ -96,6 +98,7 @@ def _facts(llm: Any) -> dict[str, Any]:
         "model": llm.name,
         "class": type(llm.model).__name__,
         "compiled": bool(getattr(llm.runner, "compiled", None)),
+        "prepacked": bool(getattr(llm.runner, "prepacked", None)),
         "exact": llm.exact,
         "parameters": sum(p.numel() for p in llm.model.parameters()),
         "dtype": str(llm.model.dtype).removeprefix("torch."),

@@ -18,6 +18,7 @@ from leapdecode.cli.common import (
     FallbackOption,
     JsonOption,
     ModelOption,
+    PrepackOption,
     TrustOption,
     open_llm,
     parse_budget,
@@ -27,7 +28,7 @@ from leapdecode.cli.common import (
 )
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
-from leapdecode.methods import find, make
+from leapdecode.methods import DEFAULT, find, make
 
 
 @reports_errors
@@ -37,7 +38,7 @@ def generate(
     ],
     model: ModelOption = "demo",
     draft: DraftOption = None,
-    method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = "lookahead",
+    method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = DEFAULT,
     option: Annotated[
         list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")
     ] = None,
@@ -94,6 +95,7 @@ def generate(
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
     exact: ExactOption = None,
+    prepack: PrepackOption = None,
     cache_memory: CacheMemoryOption = None,
     fallback: FallbackOption = False,
 ) -> None:
@@ -140,7 +142,7 @@ def generate(
     phrases = read_pool(pool, method) if pool else None
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
-        exact=exact,
+        exact=exact, prepack=prepack,
         cache_memory=cache_memory,
     )  # fmt: skip
     if draft is not None and not find(method).needs_draft:

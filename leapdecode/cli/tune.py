@@ -15,6 +15,7 @@ from leapdecode.cli.common import (
     ExactOption,
     JsonOption,
     ModelOption,
+    PrepackOption,
     TrustOption,
     check_drafts,
     counting_progress,
@@ -53,6 +54,7 @@ def tune(
     trust_remote_code: TrustOption = False,
     compiled: CompileOption = False,
     exact: ExactOption = None,
+    prepack: PrepackOption = None,
 ) -> None:
     """Find a method's best options, one after the other.
 
@@ -81,7 +83,7 @@ def tune(
     check_tasks(tasks)
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled,
-        exact=exact,
+        exact=exact, prepack=prepack,
         prefix_cache=False,
     )  # fmt: skip
     check_drafts(llm, [method])

@@ -23,7 +23,7 @@ from leapdecode.hf.checks import check_config, check_inputs, check_unseen, paddi
 from leapdecode.hf.kept import Runners
 from leapdecode.hf.rows import Row
 from leapdecode.methods.base import Method
-from leapdecode.methods.registry import make
+from leapdecode.methods.registry import DEFAULT, make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
@@ -31,7 +31,7 @@ from leapdecode.verify.processors import refuse_stateful
 
 
 def decoding(
-    method: str = "lookahead",
+    method: str = DEFAULT,
     *,
     draft: Any = None,
     streamer: Any = None,

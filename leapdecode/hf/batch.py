@@ -19,6 +19,7 @@ from leapdecode.hf.checks import check_config
 from leapdecode.hf.rows import Row
 from leapdecode.llm.checks import check_batch_size
 from leapdecode.llm.prompts import encode
+from leapdecode.methods import DEFAULT
 from leapdecode.verify.processors import refuse_stateful
 
 
@@ -37,7 +38,7 @@ def generate_batch(
     inputs: list[list[int]],
     generation_config: GenerationConfig | None = None,
     *,
-    method: str = "lookahead",
+    method: str = DEFAULT,
     draft: Any = None,
     fallback: str | None = None,
     batch_size: int = 8,

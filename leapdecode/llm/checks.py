@@ -74,7 +74,7 @@ def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> No
         )
 
 
-def check_exact(exact: Any) -> None:
-    """Raise `OptionError` unless `exact` is "auto", True or False."""
-    if exact != AUTO and not isinstance(exact, bool):
-        raise OptionError(f"exact={exact!r} must be 'auto', True or False")
+def check_automatic(name: str, value: Any) -> None:
+    """Raise `OptionError` unless it is "auto", True or False."""
+    if value != AUTO and not isinstance(value, bool):
+        raise OptionError(f"{name}={value!r} must be 'auto', True or False")

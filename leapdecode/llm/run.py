@@ -12,13 +12,14 @@ from leapdecode.errors import OptionError
 from leapdecode.llm.detokenize import TextStream
 from leapdecode.llm.prompts import encode
 from leapdecode.llm.result import Piece, Result
+from leapdecode.methods.registry import DEFAULT
 
 if TYPE_CHECKING:
     from leapdecode.llm.llm import LLM
     from leapdecode.methods.base import Method
     from leapdecode.pools.ngrams import NgramPool
 
-DEFAULT_METHOD = "lookahead"
+DEFAULT_METHOD = DEFAULT
 
 
 class Run:

@@ -51,6 +51,7 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
             llm.tokenizer,
             draft=llm.draft,
             exact=exact,
+            prepack=bool(getattr(llm.runner, "prepacked", None)),
             compile=compiled,
             cache_memory=llm.memory.limit,
             prefix_cache=kept,

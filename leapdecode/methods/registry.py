@@ -9,6 +9,7 @@ from leapdecode.errors import UnknownName, with_suggestions
 from leapdecode.methods.base import Method
 from leapdecode.plugins import find_classes
 
+DEFAULT = "auto"
 SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)} - {"seed"}
 
 

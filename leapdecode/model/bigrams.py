@@ -63,7 +63,9 @@ def evaluate(runner: Runner, prefix: list[int], first: int, count: int) -> tuple
     ids = torch.arange(first, first + count, device=runner.device)[:, None]
     before = torch.tensor([prefix], dtype=torch.long, device=runner.device).expand(count, -1)
     limit = {"logits_to_keep": 1} if runner.keeps_logits else {}
-    logits = runner.model(input_ids=torch.cat([before, ids], 1), use_cache=False, **limit).logits
+    with runner.fast:
+        given = torch.cat([before, ids], 1)
+        logits = runner.model(input_ids=given, use_cache=False, **limit).logits
     values, tokens = logits[:, -1].float().topk(min(LIKELIEST, logits.shape[-1]), -1)
     chances = torch.softmax(values, -1)
     bounds = torch.tensor(BOUNDS, device=runner.device)

@@ -24,7 +24,9 @@ from leapdecode.errors import (
 from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import row_classes
+from leapdecode.model.facts import model_key
 from leapdecode.model.plain import PlainRunner, plain_runner
+from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
 
@@ -191,19 +193,26 @@ def resolve(name: str, role: str) -> str:
 
 
 def prepare(
-    model: Any, fallback: str | None = None, compiled: bool = False, exact: str | bool = False
+    model: Any,
+    fallback: str | None = None,
+    compiled: bool = False,
+    exact: str | bool = False,
+    prepack: str | bool = False,
 ) -> Runner | PlainRunner:
     """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify
     trees.
 
     With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that
-    fails. With `exact` it decodes exactly where it can ("auto": where that is cheap); raises
-    `UnsupportedModel` where it must and cannot.
+    fails. With `prepack` it computes by prepacked weights where it can ("auto": where that is
+    faster, and takes little of the free memory). With `exact` it decodes exactly where it can
+    ("auto": where that is cheap); raises `UnsupportedModel` where it must and cannot.
     """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
     try:
         runner = Runner(model)
+        if prepack:
+            _prepack(runner, prepack)
         probe(runner)
     except DamagedModel:
         raise
@@ -214,6 +223,13 @@ def prepare(
     if exact:
         _make_exact(runner, exact)
     return runner
+
+
+def _prepack(runner: Runner, prepack: str | bool) -> None:
+    """Let the runner compute by prepacked weights, if `prepack` is True or that is faster here."""
+    model, key = runner.model, f"{model_key(runner)} | prepacking"
+    if prepack is True or (fits(model) and faster(model, runner.try_rows, key)):
+        runner.prepacked = prepacked(model)
 
 
 def _make_exact(runner: Runner, exact: str | bool) -> None:

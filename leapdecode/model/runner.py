@@ -5,6 +5,7 @@ Shapes: B sequences in the forward, R rows of the longest of them, V vocabulary.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 import time
@@ -20,6 +21,7 @@ from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
+from leapdecode.model.prepacked import Prepacked
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import (
     context_length,
@@ -67,6 +69,7 @@ class Runner:
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.compiled: CompiledForward | None = None
+        self.prepacked: Prepacked | None = None
         self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
@@ -116,6 +119,11 @@ class Runner:
         with self.lock:
             self.spare = [cache] if size <= SPARE_BYTES else []
 
+    @property
+    def fast(self) -> contextlib.AbstractContextManager[None]:
+        """A block in which the model computes by its prepacked weights, if it has them."""
+        return self.prepacked or contextlib.nullcontext()
+
     def call(
         self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
     ) -> tuple[Tensor, float]:
@@ -154,8 +162,14 @@ class Runner:
         mask = self.form.build(plans, packed[1], kv_length, self.dtype, cache.root)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
+        with self.fast:
+            logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
         return Launched(logits[:, logits.shape[1] - num_logits :], began)
+
+    @torch.inference_mode()
+    def try_rows(self, rows: int = 8) -> None:
+        """A forward of a few tokens without a cache, to be timed."""
+        self.model(input_ids=torch.zeros(1, rows, dtype=torch.long), use_cache=False)
 
     def _forward(
         self,
