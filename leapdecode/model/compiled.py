@@ -1,16 +1,21 @@
-"""Compiled forwards: a model's own forward through `torch.compile`, for one sequence and few rows.
+"""Compiled forwards: a model's decoder layers through `torch.compile`, for one sequence, few rows.
 
 What compiling saves is time per operation, which weighs most where forwards are small: drafts and
-plain steps. Batches and prefills are dominated by products, and run as they are.
+plain steps. Batches and prefills are dominated by products, and run as they are. Layers of one
+class are one function, so a graph made for one serves them all: a model of thirty layers compiles
+as fast as one of a single layer.
 """
 
 import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from leapdecode.model.kv_store import SlotCache
+from leapdecode.errors import UnsupportedModel
+from leapdecode.model.kv_store import SlotCache, SlotLayer
+from leapdecode.model.replaced import Replaced
 
 # rows of a compiled forward, and of them missing text: more is a prefill
 MOST_ROWS, MOST_TEXT = 128, 16
@@ -18,9 +23,18 @@ MOST_ROWS, MOST_TEXT = 128, 16
 _ISOLATED = {"recompile_limit": 16, "isolate_recompiles": True}
 
 
+def decoder_layers(model: Any) -> list[Any]:
+    """The layers that hold a cache, in order; raises `UnsupportedModel` where they are not told."""
+    names = set(getattr(model, "_no_split_modules", None) or ())
+    layers = [module for module in model.modules() if type(module).__name__ in names]
+    if not layers:
+        raise UnsupportedModel("its class does not tell which modules are its layers")
+    return layers
+
+
 class CompiledForward:
-    """One graph for a single row and one for 2 to `MOST_ROWS`, each for any number of visible
-    slots.
+    """A graph for a single row and one for 2 to `MOST_ROWS`, for any number of visible slots, per
+    kind of layer.
 
     Another number of threads after the first calls (`torch.set_num_threads`) means other graphs,
     made anew.
@@ -30,13 +44,16 @@ class CompiledForward:
         known = inspect.signature(torch.compile).parameters
         limits: dict[str, Any] = {name: value for name, value in _ISOLATED.items() if name in known}
         self.uncompiled = 0  # calls that ran as they are: the compiler was switched off, or gave up
+        self.model, layers = model, decoder_layers(model)
 
-        def forward(**given: Any) -> Any:
+        def forward(layer: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
             if not torch.compiler.is_compiling():
                 self.uncompiled += 1
-            return model(**given)
+            return type(layer).forward(layer, *args, **given)
 
-        self.forward = torch.compile(forward, **limits)
+        compiled = torch.compile(forward, **limits)
+        forwards = [_layer(compiled, layer, place) for place, layer in enumerate(layers)]
+        self.replaced = Replaced(layers, forwards)
 
     def takes(self, sequences: int, rows: int, num_logits: int) -> bool:
         """Whether a forward of so many sequences runs compiled, with `rows` for each, of which
@@ -44,36 +61,58 @@ class CompiledForward:
         """
         return sequences == 1 and rows <= MOST_ROWS and rows - num_logits <= MOST_TEXT
 
-    def __call__(
-        self,
-        ids_BR: Tensor,
-        positions_BR: Tensor,
-        mask: Tensor | dict[str, Tensor],
-        cache: SlotCache,
-    ) -> Tensor:
-        """Logits [1, R, V] of all rows."""
-        if ids_BR.shape[1] > 1:
-            assert cache.aimed.shared is not None, "one sequence's rows"
-            _vary((ids_BR, 1), (positions_BR, 1), (cache.aimed.shared, 0))
-        # a view each: whether layer types share a mask would make other graphs
-        if isinstance(mask, dict):
-            mask = {kind: one[:] for kind, one in mask.items()}
-        for one in mask.values() if isinstance(mask, dict) else (mask,):
-            _vary(*((one, dim) for dim in (2, 3) if one.shape[dim] > 1))
-        for layer in cache.layers:
-            _vary(*((view, 2) for view in layer.views))
-        output = self.forward(
-            input_ids=ids_BR,
-            position_ids=positions_BR,
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-        )
-        return output.logits
+    def __call__(self, **given: Any) -> Any:
+        """The model's output."""
+        with self.replaced:
+            return self.model(**given)
 
 
-def _vary(*dims: tuple[Tensor, int]) -> None:
+def _layer(compiled: Callable[..., Any], layer: Any, place: int) -> Callable[..., Any]:
+    """A layer's forward through `compiled`, with its own part of the cache."""
+
+    def forward(*args: Any, **given: Any) -> Any:
+        for name, value in given.items():
+            if isinstance(value, SlotCache):
+                part = value.layers[place]
+                _vary_cache(part)
+                given[name] = part
+        rows = args[0].shape[1] if args else given["hidden_states"].shape[1]
+        for tensor in _tensors((args, *given.values())):
+            _vary_rows(tensor, rows)
+        return compiled(layer, args, given)
+
+    return forward
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _tensors(value)
+
+
+def _vary_rows(tensor: Tensor, rows: int) -> None:
+    """A mask [1, 1, R, S] varies in both, anything else in its first dimension of R rows."""
+    if tensor.ndim == 4:
+        _vary(tensor, *(dim for dim in (2, 3) if tensor.shape[dim] > 1))
+    elif rows > 1 and rows in tensor.shape:
+        _vary(tensor, tensor.shape.index(rows))
+
+
+def _vary_cache(layer: SlotLayer) -> None:
+    """What is visible varies, and where rows are written."""
+    for view in layer.views or ():
+        _vary(view, 2)
+    written = layer.aim.shared
+    assert written is not None, "one sequence's rows"
+    if len(written) > 1:
+        _vary(written, 0)
+
+
+def _vary(tensor: Tensor, *dims: int) -> None:
     """Say that dimensions differ from call to call, so that one graph serves all sizes."""
-    for tensor, dim in dims:
-        if dim not in getattr(tensor, "_dynamo_weak_dynamic_indices", ()):
+    marked = getattr(tensor, "_dynamo_weak_dynamic_indices", ())
+    for dim in dims:
+        if dim not in marked:
             torch._dynamo.maybe_mark_dynamic(tensor, dim)

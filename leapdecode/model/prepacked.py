@@ -8,7 +8,6 @@ model stays as it is: its layers compute by the packed copies only while a `with
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +18,28 @@ from torch import Tensor
 
 from leapdecode.model.facts import keep, kept
 from leapdecode.model.memory import free_bytes
+from leapdecode.model.replaced import Replaced
 
 DTYPES = (torch.float32, torch.bfloat16)
 SHARE = 0.3  # of the free memory, for the packed copies
 ROWS = 8  # that the layout is chosen for
 GAIN = 0.97  # a forward must take at most this share of an unpacked one
 TIMES = 7  # forwards of each kind that are timed; the fastest counts
+
+
+def product(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    """[..., out] for [..., in] by a packed weight."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
+    return found
+
+
+# TorchInductor takes packed weights only as constants of a graph; this it calls as it is
+packed_linear = torch.library.custom_op("leapdecode::packed_linear", product, mutates_args=())
+
+
+@packed_linear.register_fake
+def _shape(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    return rows.new_empty(*rows.shape[:-1], packed.shape[0])
 
 
 class PackedLinear:
@@ -51,8 +66,9 @@ class PackedLinear:
     def forward(self, rows: Tensor) -> Tensor:
         """[..., out] for [..., in]."""
         bias = self.state["bias"]
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.packed, bias, "none", [], "")
-        return found
+        if torch.compiler.is_compiling():
+            return packed_linear(rows, self.packed, bias)
+        return product(rows, self.packed, bias)
 
 
 def _version(weight: Any) -> int:
@@ -60,36 +76,18 @@ def _version(weight: Any) -> int:
     return -1 if weight.is_inference() else weight._version
 
 
-class Prepacked:
-    """A model's packed layers; inside its `with` block the model computes by them.
-
-    One thread at a time: another one would compute by layers of both kinds.
-    """
+class Prepacked(Replaced):
+    """A model's packed layers; inside its `with` block the model computes by them."""
 
     def __init__(self, model: Any) -> None:
         layers = _layers(model)
         self.packed = [PackedLinear(module) for module in layers]
-        self.places = [
-            (module.__dict__, one.forward) for module, one in zip(layers, self.packed, strict=True)
-        ]
-        self.lock, self.depth = threading.RLock(), 0
+        super().__init__(layers, [one.forward for one in self.packed])
 
-    def __enter__(self) -> None:
-        self.lock.acquire()
-        self.depth += 1
-        if self.depth == 1:
-            for one in self.packed:
-                if one.stale:
-                    one.pack()
-            for state, forward in self.places:
-                state["forward"] = forward
-
-    def __exit__(self, *_: object) -> None:
-        if self.depth == 1:
-            for state, _forward in self.places:
-                state.pop("forward", None)
-        self.depth -= 1
-        self.lock.release()
+    def refresh(self) -> None:
+        for one in self.packed:
+            if one.stale:
+                one.pack()
 
 
 KNOWN: WeakKeyDictionary[Any, Prepacked] = WeakKeyDictionary()  # by model, whoever decodes with it

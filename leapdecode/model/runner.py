@@ -180,12 +180,11 @@ class Runner:
         num_logits: int,
     ) -> Tensor:
         """The model's logits, of the last `num_logits` rows at least."""
-        if self.compiled is not None and self.compiled.takes(
-            len(ids_BR), ids_BR.shape[1], num_logits
-        ):
-            return self.compiled(ids_BR, positions_BR, mask, cache)
         limit = {"logits_to_keep": num_logits} if self.keeps_logits else {}
-        logits: Tensor = self.model(
+        sequences, rows = ids_BR.shape
+        takes = self.compiled is not None and self.compiled.takes(sequences, rows, num_logits)
+        forward = self.compiled if takes and self.compiled is not None else self.model
+        logits: Tensor = forward(
             input_ids=ids_BR,
             position_ids=positions_BR,
             attention_mask=mask,
