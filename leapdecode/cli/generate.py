@@ -145,7 +145,7 @@ def generate(
         exact=exact, prepack=prepack,
         cache_memory=cache_memory,
     )  # fmt: skip
-    if draft is not None and not find(method).needs_draft:
+    if draft is not None and not (find(method).needs_draft or find(method).takes_draft):
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     from leapdecode.cli.show import print_summary, printer
 

@@ -163,4 +163,4 @@ def _first_slots(one: ActiveRequest) -> int:
 
 
 def _models_of(one: ActiveRequest) -> tuple[str, ...]:
-    return ("target", "draft") if one.method.needs_draft else ("target",)
+    return ("target", "draft") if one.method.asks_draft else ("target",)

@@ -8,7 +8,6 @@ from typing import Any
 from leapdecode.engine.checks import AUTO, check_pool, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.planner import Planner
-from leapdecode.model.bigrams import Bigrams, bigram_prefix, bigrams_of
 from leapdecode.model.cost import CostCurve, row_costs
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
@@ -31,7 +30,7 @@ class Shared:
     ) -> None:
         self.runner, self.draft_runner, self.tokenizer = runner, draft_runner, tokenizer
         self.memory = memory or CacheMemory(None)
-        self.planners: dict[tuple[str, int | str | None, int], Planner] = {}
+        self.planners: dict[tuple[str, bool, int | str | None, int], Planner] = {}
         self.pools: dict[str, NgramPool] = {}
 
     @functools.cached_property
@@ -54,13 +53,6 @@ class Shared:
         planner = self._planner(method, wanted, batch) if limited else None
         return planner, self._pool(method, pool)
 
-    @functools.cached_property
-    def bigrams(self) -> Bigrams | None:
-        """The target's own, which a first use evaluates."""
-        if not isinstance(self.runner, Runner):
-            return None
-        return bigrams_of(self.runner, bigram_prefix(self.runner, self.tokenizer))
-
     def _most_rows(self, batch: int) -> int | None:
         """The rows that exact decoding leaves each of `batch` sequences in one forward; None where
         that is plenty.
@@ -73,10 +65,10 @@ class Shared:
     def _planner(self, method: Method, wanted: int | str | None, batch: int) -> Planner | None:
         if not isinstance(self.runner, Runner):
             return None
-        key = (repr(method), wanted, batch)
+        key = (repr(method), method.asks_draft, wanted, batch)
         if key not in self.planners:
             planner = self.planners[key] = self._new_planner(self.runner, wanted, batch)
-            if method.needs_draft and isinstance(self.draft_runner, Runner):
+            if method.asks_draft and isinstance(self.draft_runner, Runner):
                 planner.draft = self._new_planner(self.draft_runner, wanted, batch)
             most = self._most_rows(batch)
             if most is not None:

@@ -23,14 +23,13 @@ def start(
     check_budget(request.budget)
     check_length(request.prompt_ids, target.max_length)
     method = method_of(request, models)
+    method.has_draft = models.get("draft") is not None
     budget = method.budget if request.budget is None else request.budget
     planner, pool = shared.given(method, budget, batch_size, request.pool)
     if planner is not None:
         method.planner = planner
     if pool is not None:
         method.pool = pool
-    if method.takes_bigrams:
-        method.bigrams = shared.bigrams
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     sequence = Sequence(
         request.prompt_ids, request.sampling, request.stream, ends, target.max_length,

@@ -134,7 +134,7 @@ class Decoding:
         """The runners of `model` and of the draft by name, as an engine takes them."""
         with contextlib.ExitStack() as using:
             models = {"target": using.enter_context(self.runners.of(model, self.fallback))}
-            if self.draft is not None and self.method.needs_draft:
+            if self.draft is not None and (self.method.needs_draft or self.method.takes_draft):
                 # a draft that cannot be rolled back is no draft
                 models["draft"] = using.enter_context(self.runners.of(self.draft, None))
             if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:

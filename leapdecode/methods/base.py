@@ -4,7 +4,7 @@ them.
 
 import dataclasses
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,6 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
 
-Bigrams = Callable[[int], list[tuple[int, int]]]  # token -> (token, bucket), best first
 Asking = Generator[Asked, ForwardResult | None, TokenTree]
 
 
@@ -47,18 +46,18 @@ class Method:
     paper: ClassVar[str]
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
+    takes_draft: ClassVar[bool] = False  # asks a draft where there is one
     proposes: ClassVar[bool] = True
     takes_pool: ClassVar[bool] = False
     budget: ClassVar[int | str | None] = None  # where a request names none
     takes_store: ClassVar[bool] = False
-    takes_bigrams: ClassVar[bool] = False
     likeliest: ClassVar[int] = 0  # tokens per node that `observe` is told of, in the verdict
     planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     store: SuffixIndex | None = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
-    bigrams: Bigrams | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    has_draft: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for field in self.options():
@@ -85,6 +84,11 @@ class Method:
             raise OptionError(
                 f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}"
             )
+
+    @property
+    def asks_draft(self) -> bool:
+        """Whether it asks the draft model; `has_draft` says whether there is one."""
+        return self.needs_draft
 
     def required_nodes(self) -> set[int]:
         """Nodes of the last tree that a token budget must not cut; closed under parents, without

@@ -26,11 +26,11 @@ COLUMNS = {
     "pair": [0.0] * BUCKETS,
     "token": [0.0] * BUCKETS,
     "last": [0.0] * BUCKETS,
-    "bigram": [0.0] * BUCKETS,
     "store": [0.0] * (2 * LATER + 1),
     "draft": [0.0] * BUCKETS,
 }
 NAMES = tuple(COLUMNS)
+DRAFT = NAMES.index("draft")
 Evidence = list[int]  # a bucket per column
 
 

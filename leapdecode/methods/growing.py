@@ -3,8 +3,9 @@
 import heapq
 from dataclasses import dataclass, field
 
-from leapdecode.core import Sequence, TokenTree
-from leapdecode.methods.evidence import Chances, Evidence, sharpened
+from leapdecode.core import ForwardResult, Sequence, TokenTree
+from leapdecode.core.buckets import BUCKETS, bucket_of
+from leapdecode.methods.evidence import DRAFT, NAMES, Chances, Evidence, sharpened
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
 from leapdecode.verify.noise import counter_key, gumbel_of
@@ -16,7 +17,11 @@ class Growth:
 
     Attributes:
         offered: per node that was looked at, its candidates.
+        reached: per node the chance that the walk reaches it.
         noise_keys: of the depths below the root, under seeded sampling.
+        asked: per node that the draft has evaluated, the token that it finds likeliest.
+        waiting: candidates, likeliest first: (-chance that the walk reaches it, order, parent,
+            token, chance given its parent).
     """
 
     sequence: Sequence
@@ -24,45 +29,52 @@ class Growth:
     sources: Sources
     chances: Chances
     offered: dict[int, dict[int, Evidence]] = field(default_factory=dict)
+    reached: list[float] = field(default_factory=lambda: [1.0])
     noise_keys: dict[int, int] = field(default_factory=dict)
     contexts: dict[int, list[int]] = field(default_factory=dict)
+    asked: dict[int, int] = field(default_factory=dict)
     waiting: list[tuple[float, int, int, int, float]] = field(default_factory=list)
 
-    def grow(self, most: int, planner: Planner | None) -> None:
-        """Add the likeliest candidates until the tree has `most` nodes, or no number of nodes as
-        likely as the next one would pay.
+    def __post_init__(self) -> None:
+        self.contexts[0] = self.sources.context(self.sequence.tokens)
+        self._look(0)
+
+    def grow(self, most: int, planner: Planner | None, least: float = 0.0) -> None:
+        """Add the likeliest candidates until the tree has `most` nodes, the next one is reached
+        with a chance below `least`, or no number of nodes as likely as it would pay.
         """
         tree = self.tree
-        self.contexts[0] = self.sources.context(self.sequence.tokens)
-        self._look(0, 1.0)
-        floor = planner.floor(len(self.sequence.tokens)) if planner is not None else None
+        pays = planner.floor(len(self.sequence.tokens)) if planner is not None else None
         while self.waiting and len(tree) < most:
-            reached, _, parent, token, chance = heapq.heappop(self.waiting)
-            if floor is not None and not floor(-reached, len(tree)):
+            reached, _, parent, token, chance = self.waiting[0]
+            if -reached < least or (pays is not None and not pays(-reached, len(tree))):
                 return
+            heapq.heappop(self.waiting)
             evidence = self.offered[parent][token]
             node = tree.add(parent, token, self.chances.source(evidence))
             tree.chances[node] = chance
+            self.reached.append(-reached)
             self.contexts[node] = [*self.contexts[parent], token]
-            if len(tree) < most and token not in self.sequence.end_tokens:
-                self._look(node, -reached)
+            if token not in self.sequence.end_tokens:
+                self._look(node)
 
-    def _look(self, node: int, reached: float) -> None:
-        """Ask the sources what follows a node that the walk reaches with chance `reached`."""
-        depth = self.tree.depths[node] + 1
-        if depth >= self.sequence.remaining:
-            return
-        found = self.offered[node] = self.sources.following(self.contexts[node], node == 0)
-        for token, evidence in found.items():
-            chance = self.chances.of(evidence)
-            if not self.sequence.params.greedy:
-                chance = self._with_noise(chance, depth, token)
-            entry = (-reached * chance, len(self.waiting), node, token, chance)
-            heapq.heappush(self.waiting, entry)
+    def _look(self, node: int) -> None:
+        """Ask the sources what follows a node."""
+        if self.tree.depths[node] + 1 < self.sequence.remaining:
+            self.offered[node] = self.sources.following(self.contexts[node], node == 0)
+            for token, evidence in self.offered[node].items():
+                self._wait(node, token, evidence)
 
-    def _with_noise(self, chance: float, depth: int, token: int) -> float:
-        """The chance of a token `depth` places behind the root, whose noise is known."""
-        if self.sequence.samples_drafts:  # the rejection verifier draws anew
+    def _wait(self, node: int, token: int, evidence: Evidence) -> None:
+        chance = self._chance(node, token, evidence)
+        entry = (-self.reached[node] * chance, len(self.waiting), node, token, chance)
+        heapq.heappush(self.waiting, entry)
+
+    def _chance(self, node: int, token: int, evidence: Evidence) -> float:
+        """The chance that a candidate is right, given that the walk reaches `node`."""
+        chance, depth = self.chances.of(evidence), self.tree.depths[node] + 1
+        # greedy choices have no noise; the rejection verifier draws anew
+        if self.sequence.params.greedy or self.sequence.samples_drafts:
             return chance
         key = self.noise_keys.get(depth)
         if key is None:
@@ -72,8 +84,55 @@ class Growth:
             self.noise_keys[depth] = key
         return sharpened(chance, gumbel_of(key, token))
 
-    def learn(self, path: list[int], choices: list[int]) -> None:
-        """Take in which candidates of the accepted nodes were right."""
+    def missing(self) -> list[tuple[float, float]]:
+        """(chance that the walk reaches it, chance of its likeliest candidate) of every node that
+        the draft has not evaluated and that a candidate may follow.
+        """
+        best = dict.fromkeys(self.offered.keys() - self.asked.keys(), 0.0)
+        for node in best:
+            for token, evidence in self.offered[node].items():
+                best[node] = max(best[node], self._chance(node, token, evidence))
+        return [(self.reached[node], chance) for node, chance in best.items()]
+
+    def take(self, found: ForwardResult) -> None:
+        """Take in what the draft finds likely at the nodes that it has just evaluated.
+
+        What it says changes the chances of candidates that other sources gave, so all are worked
+        out anew.
+        """
+        for node in found.nodes:
+            likely = found.likeliest[node]
+            self.asked[node] = likely[0][0]
+            if node in self.offered:
+                self._enter(self.offered[node], likely)
+        self._weigh()
+
+    def _enter(self, offered: dict[int, Evidence], likely: list[tuple[int, float]]) -> None:
+        """Note how probable the draft finds each candidate; its own ones join."""
+        for evidence in offered.values():
+            evidence[DRAFT] = BUCKETS - 1
+        for token, probability in likely:
+            evidence = offered.setdefault(token, [0] * len(NAMES))
+            evidence[DRAFT] = bucket_of(probability)
+
+    def _weigh(self) -> None:
+        """Work out the chances of nodes and candidates anew."""
+        tree = self.tree
+        self.waiting = []
+        for node in range(1, len(tree)):
+            parent, token = tree.parents[node], tree.tokens[node]
+            chance = self._chance(parent, token, self.offered[parent][token])
+            tree.chances[node] = chance
+            self.reached[node] = self.reached[parent] * chance
+        for node, offered in self.offered.items():
+            for token, evidence in offered.items():
+                if tree.child(node, token) is None:
+                    self._wait(node, token, evidence)
+
+    def learn(self, path: list[int], choices: list[int], planner: Planner | None) -> None:
+        """Take in which candidates of the accepted nodes were right, and which drafts."""
         for node in path:
             for token, evidence in self.offered.get(node, {}).items():
                 self.chances.learn(evidence, token == choices[node])
+            if node in self.asked and planner is not None:
+                planner.learn_asked(self.asked[node] == choices[node])

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
 from leapdecode.methods.evidence import Chances
-from leapdecode.methods.rates import FORGET, WEIGHT, HitRates
+from leapdecode.methods.rates import FORGET, WEIGHT, HitRates, drafts_of
 from leapdecode.verify.walk import Verdict
 
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
@@ -245,6 +245,29 @@ class Planner:
             if gain > price * time:
                 return True
         return False
+
+    def worth_asking(self, missing: list[tuple[float, float]], rows: int, context: int) -> bool:
+        """Whether draft forwards for the `missing` nodes pay: one of `rows`, and up to `AHEAD` - 1
+        more behind it.
+
+        For a node that the walk reaches with chance r and whose likeliest candidate has chance c,
+        a draft that is right with chance d gains r max(d - c, 0), and with every further forward
+        d times as much as with the one before.
+        """
+        if self.cost is None or self.draft is None or self.draft.cost is None:
+            return True
+        right = self.rates.drafts(1)
+        gain = first = sum(reached * max(right - chance, 0.0) for reached, chance in missing)
+        price = self.throughput.rate(self.cost(1, context))
+        for ahead in range(1, AHEAD + 1):
+            if gain > price * ahead * self.draft.cost(rows if ahead == 1 else 1, context):
+                return True
+            gain += first * right**ahead
+        return False
+
+    def learn_asked(self, right: bool) -> None:
+        """Whether the likeliest token of a draft was the target's choice at an accepted node."""
+        self.rates.learn(drafts_of(1), right)
 
     def keep_time(
         self, tree: TokenTree, tokens: int, context: int, forwards: int = 0, rows: int = 0

@@ -77,5 +77,5 @@ def fresh(method: Method) -> Method:
     """
     copy = dataclasses.replace(method)
     copy.planner, copy.pool = method.planner, method.pool
-    copy.store, copy.bigrams = method.store, method.bigrams
+    copy.store, copy.has_draft = method.store, method.has_draft
     return copy

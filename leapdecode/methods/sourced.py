@@ -1,16 +1,19 @@
-"""What methods without a draft share that join sources of guesses in one tree."""
+"""What methods share that join sources of guesses in one tree."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
-from leapdecode.core import Sequence, TokenTree
-from leapdecode.methods.base import Method, option
+from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
+from leapdecode.methods.base import Asking, Method, option
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.sources import Sources
 from leapdecode.verify.walk import Verdict
 
-LIKELIEST = 8  # tokens per node that are recycled
+LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
+# a draft evaluates nodes that the walk reaches at least with this chance, so many at most
+LEAST, DRAFTED = 0.15, 16
+ASKED = 16  # draft forwards per step at most
 
 
 @dataclass
@@ -29,21 +32,41 @@ class Sourced(Method):
         return LIKELIEST if recycles else 0
 
     def begin(self, sequence: Sequence) -> None:
-        self.sources = Sources(self.columns(), self.bigrams, self.store)
+        self.sources = Sources(self.columns(), self.store)
         self.chances = self.planner.chances if self.planner is not None else Chances()
 
-    def guess(self, sequence: Sequence) -> TokenTree:
+    def propose(self, sequence: Sequence) -> Asking:
         tree = TokenTree(sequence.pending)
         self.before = sequence.tokens[-2] if len(sequence.tokens) > 1 else -1
         self.sources.read(sequence.tokens)
         self.growth = Growth(sequence, tree, self.sources, self.chances)
-        self.growth.grow(self._most(sequence), self.planner)
+        most = self._most(sequence)
+        if self.asks_draft:
+            yield from self._draft(sequence, min(most, DRAFTED))
+        self.growth.grow(most, self.planner)
         return tree
 
     def _most(self, sequence: Sequence) -> int:
         most = self.planner.most(len(sequence.tokens)) if self.planner is not None else None
         return self.nodes if most is None else min(self.nodes, most)
 
+    def _draft(self, sequence: Sequence, most: int) -> Generator[Asked, ForwardResult | None, None]:
+        """Let the draft evaluate the likeliest nodes, those that it adds too, while that pays."""
+        growth, tree, context = self.growth, self.growth.tree, len(sequence.tokens)
+        for _ in range(ASKED):
+            growth.grow(most, self.planner, LEAST)
+            rows = len(tree) - len(growth.asked)
+            if rows == 0 or (
+                self.planner is not None
+                and not self.planner.worth_asking(growth.missing(), rows, context)
+            ):
+                return
+            found = yield Forward("draft", sequence, tree, likeliest=LIKELIEST)
+            assert found is not None, "the engine answers every Forward with a ForwardResult"
+            if not found.nodes:  # the token limit, or the draft's context, ends here
+                return
+            growth.take(found)
+
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        self.growth.learn(verdict.path, verdict.choices)
+        self.growth.learn(verdict.path, verdict.choices, self.planner)
         self.sources.recycle(tree.tokens, tree.parents, self.before, verdict)

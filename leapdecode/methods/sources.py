@@ -16,27 +16,21 @@ class Sources:
 
     Args:
         columns: which to ask, names of `evidence.COLUMNS`.
-        bigrams: (token) -> what the model alone finds likely behind it, as (token, bucket).
         store: earlier texts.
     """
 
     def __init__(
         self,
         columns: Iterable[str],
-        bigrams: Callable[[int], Iterable[tuple[int, int]]] | None = None,
         store: SuffixIndex | None = None,
     ) -> None:
         self.text, self.recycled, self.store = SuffixIndex(), RecycledTokens(), store
-        self.bigrams = bigrams
-        self.drafted: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         known: dict[str, Following] = {
             "suffix": lambda context, _: _matches(self.text, context),
             "pair": lambda context, _: self.recycled.by_pair.get((context[-2], context[-1]), ()),
             "token": lambda context, _: self.recycled.by_token.get(context[-1], ()),
             "last": lambda _, at_root: self.recycled.last if at_root else (),
         }
-        if bigrams is not None:
-            known["bigram"] = lambda context, _: bigrams(context[-1])
         if store is not None:
             known["store"] = lambda context, _: _matches(store, context)
         self.asked = [(NAMES.index(name), known[name]) for name in columns if name in known]
