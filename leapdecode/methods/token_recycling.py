@@ -15,4 +15,4 @@ class TokenRecycling(Sourced):
     )
 
     def columns(self) -> Iterable[str]:
-        return "pair", "token", "last"
+        return "pair", "token"

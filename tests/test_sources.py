@@ -1,0 +1,181 @@
+"""Sources of guesses: what each remembers, what chance a guess is given, and how a tree grows."""
+
+import math
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import VOCABULARY, decode, prompts, runner, texts
+
+from leapdecode import SamplingParams
+from leapdecode.core import Sequence, TokenTree
+from leapdecode.core.buckets import BOUNDS, BUCKETS, bucket_of
+from leapdecode.methods.evidence import DRAFT, NAMES, Chances, match_bucket, sharpened
+from leapdecode.methods.growing import Growth
+from leapdecode.methods.planner import Planner
+from leapdecode.methods.sources import Sources
+from leapdecode.pools.recycled import RecycledTokens
+from leapdecode.pools.suffixes import BETWEEN, LONGEST, OCCURRENCES, SuffixIndex
+from leapdecode.verify.noise import counter_key, gumbel, gumbel_of
+from leapdecode.verify.walk import Verdict
+
+TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=60)
+
+
+def longest_matches(text, context):
+    """By comparing everywhere: token -> length of the longest ending before it, at most LONGEST."""
+    found = {}
+    for place in range(1, len(text)):
+        length = 0
+        while length < min(place, len(context), LONGEST) and (
+            text[place - length - 1] == context[-length - 1]
+        ):
+            length += 1
+        if length:
+            found[text[place]] = max(length, found.get(text[place], 0))
+    return found
+
+
+@given(TEXTS)
+def test_suffix_matches_are_the_longest_ones(text):
+    """As long as no ending occurred more often than occurrences are kept."""
+    index = SuffixIndex()
+    index.add(text[:-1])
+    found = index.following(text, 4)
+    compared = longest_matches(text[:-1], text)
+    assert [length for _, length in found] == sorted((n for _, n in found), reverse=True)
+    for token, length in found:
+        assert 0 < length <= compared[token]
+    if text[:-1].count(text[-1]) <= OCCURRENCES:
+        assert dict(found) == compared
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_no_guess_crosses_from_one_text_to_the_next(parts):
+    index = SuffixIndex()
+    for part in parts:
+        index.add(part)
+        index.end_text()
+    told = index.following(parts[0], 4)
+    assert all(token != BETWEEN for token, _ in told)
+    followed = {pair for part in parts for pair in zip(part, part[1:], strict=False)}
+    assert all((parts[0][-1], token) in followed for token, _ in told)
+
+
+def test_an_index_forgets_its_older_half():
+    index = SuffixIndex(most_tokens=100)
+    index.add([1, 2, 3, 4] * 10)
+    index.add(range(10, 110))
+    assert len(index) <= 100
+    assert index.following([1, 2, 3], 3) == []
+    assert index.following([107, 108], 3) == [(109, 2)]
+
+
+def test_what_was_likely_at_rejected_nodes_is_recycled():
+    """The tree's nodes all teach; the newest one gives the last logit."""
+    sources = Sources(("pair", "token", "last"))
+    likeliest = [[(5, 0.9)], [(6, 0.5)], [(7, 0.99)]]
+    verdict = Verdict([0, 1], [3, 6], ["suffix", "target"], [3, 6, 7], likeliest)
+    sources.recycle([2, 3, 4], [-1, 0, 0], 1, verdict)
+    assert sources.recycled.by_pair == {
+        (1, 2): [(5, bucket_of(0.9))], (2, 3): [(6, bucket_of(0.5))], (2, 4): [(7, 1)],
+    }  # fmt: skip
+    assert sources.recycled.last == [(6, bucket_of(0.5))]
+    assert sources.following([9, 4], at_root=False)[7][NAMES.index("token")] == 1
+    assert sources.following([2, 4], at_root=False)[7][NAMES.index("pair")] == 1
+
+
+def test_buckets_are_ordered():
+    values = [1.0, *BOUNDS, 0.0]
+    assert [bucket_of(value) for value in values] == sorted(bucket_of(value) for value in values)
+    assert {bucket_of(1.0), bucket_of(0.0)} == {1, BUCKETS - 1}
+
+
+def test_chances_start_as_fitted_and_learn():
+    chances = Chances()
+    evidence = [0] * len(NAMES)
+    evidence[0] = match_bucket(20, first=True)
+    alone = chances.of([match_bucket(1, first=True), *evidence[1:]])
+    assert chances.of(evidence) > 4 * alone
+    evidence[DRAFT] = BUCKETS - 1  # the draft does not name it
+    assert chances.of(evidence) < 0.2
+    for _ in range(200):
+        chances.learn(evidence, hit=True)
+    assert chances.of(evidence) > 0.8
+
+
+@pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("noise", [-0.5, 0.5, 2.5])
+def test_the_chance_of_a_token_whose_noise_is_known(chance, noise):
+    """Against 40,000 draws of the others' noise, three other tokens sharing what is left."""
+    torch.manual_seed(0)
+    others = -torch.log(-torch.log(torch.rand(40_000, 3, dtype=torch.float64)))
+    highest = (others + math.log((1 - chance) / 3)).amax(-1)
+    won = float((math.log(chance) + noise > highest).double().mean())
+    assert sharpened(chance, noise) == pytest.approx(won, abs=0.01)
+    assert abs(chance - won) > 0.01  # the noise tells something
+
+
+def test_noise_of_one_token_is_that_of_the_sampler():
+    key, tokens = counter_key(7, "stream", 12), [0, 1, 63, 49_151]
+    found = gumbel(torch.tensor([key]), torch.tensor(tokens))[0].tolist()
+    assert [gumbel_of(key, token) for token in tokens] == pytest.approx(found, abs=1e-12)
+
+
+def grown(text, most=64, planner=None, ends=frozenset(), max_tokens=40):
+    sequence = Sequence(text, SamplingParams(max_tokens=max_tokens), end_tokens=ends)
+    sources = Sources(("suffix", "pair", "token", "last"))
+    sources.read(text)
+    growth = Growth(sequence, TokenTree(text[-1]), sources, Chances())
+    growth.grow(most, planner)
+    return growth.tree
+
+
+def test_a_long_match_becomes_a_chain():
+    text = list(range(1, 31)) + list(range(1, 21))
+    tree = grown(text, most=9)
+    assert tree.tokens == list(range(20, 29))
+    assert tree.parents == list(range(-1, 8))
+
+
+def test_short_matches_branch():
+    tree = grown([1, 2, 3, 7, 1, 2, 4, 8, 1, 2, 5, 9, 6, 2], most=4)
+    assert sorted(tree.tokens[node] for node in range(1, 4) if tree.parents[node] == 0) == [3, 4, 5]
+
+
+def test_nothing_is_guessed_behind_an_end_or_beyond_the_limit():
+    text = list(range(1, 31)) + list(range(1, 11))
+    assert grown(text, ends=frozenset([13])).tokens[-1] == 13
+    assert max(grown(text, max_tokens=4).depths) == 3 - 1
+
+
+def test_growth_ends_where_a_node_does_not_pay():
+    text = list(range(1, 31)) + list(range(1, 11))
+    assert len(grown(text, planner=Planner(cost=lambda rows, _: float(rows)))) == 1
+    assert len(grown(text, planner=Planner(cost=lambda rows, _: 1.0))) > 8
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.9]))
+def test_sources_full_of_nonsense_change_no_text(seed, temperature):
+    """Whatever a store holds: guesses change the speed, never the text."""
+    source, store = random.Random(seed), SuffixIndex()
+    store.add(source.choices(range(VOCABULARY), k=300))
+    sampling = SamplingParams(max_tokens=16, temperature=temperature, seed=seed)
+    asked = prompts(3)
+    plain = texts(decode(runner("llama"), asked, "autoregressive", 1, sampling))
+    from leapdecode.methods import make
+
+    method = make("hybrid", {"nodes": source.choice([1, 5, 40])})
+    method.store = store
+    assert texts(decode(runner("llama"), asked, method, 3, sampling)) == plain
+
+
+def test_recycled_tokens_know_the_newest():
+    recycled = RecycledTokens()
+    recycled.learn(1, 2, [(5, 0.9)])
+    recycled.learn(3, 2, [(6, 0.9)])
+    assert recycled.by_token[2][0][0] == 6
+    assert recycled.by_pair[1, 2][0][0] == 5
