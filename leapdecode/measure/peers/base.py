@@ -11,31 +11,33 @@ from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
 from leapdecode.measure.contenders import Contender, Outcome
 
-# not in a peer's texts
-OURS_ALONE = ("presence_penalty", "frequency_penalty", "logit_bias", "stop")
+# not in any peer's texts
+LEFT_OUT = ("presence_penalty", "frequency_penalty", "logit_bias", "stop")
 
 
 class Peer(ABC):
     """An engine that `--peers` names: one file beside this one.
 
     It needs a name and `contenders`. `package` and `module` are what pip installs and what Python
-    imports, where they are no dependencies of this library.
+    imports, where they are no dependencies of this library; `takes` is what has to stand behind
+    `NAME=`.
     """
 
     name: ClassVar[str]
     package: ClassVar[str] = ""
     module: ClassVar[str] = ""
+    takes: ClassVar[str] = ""
 
     def check(self, argument: str) -> None:
         """Raise `OptionError` for what is known before a model is loaded: a package that is
         missing, an argument that is not taken.
         """
         if self.module and find_spec(self.module) is None:
-            raise OptionError(
-                f"--peers {self.name} needs a package: pip install --no-deps {self.package}"
-            )
-        if argument:
+            raise OptionError(f"--peers {self.name} needs a package: pip install {self.package}")
+        if argument and not self.takes:
             raise OptionError(f"--peers {self.name} takes no argument; leave {argument!r} out")
+        if self.takes and not argument:
+            raise OptionError(f"--peers {self.name} needs {self.takes}")
 
     @abstractmethod
     def contenders(self, llm: LLM, argument: str) -> list[Contender]:
@@ -50,6 +52,7 @@ class PeerContender(ABC):
     Attributes:
         takes_processors: whether logits processors are applied.
         samples: whether it decodes with a temperature, too.
+        left_out: sampling parameters that it does not have.
         same_weights: whether it runs the weights of `llm`, so that its texts are compared with
             plain decoding's.
     """
@@ -61,6 +64,7 @@ class PeerContender(ABC):
     takes_processors: ClassVar[bool] = False
     samples: ClassVar[bool] = False
     same_weights: ClassVar[bool] = True
+    left_out: ClassVar[tuple[str, ...]] = LEFT_OUT
 
     @property
     @abstractmethod
@@ -78,7 +82,10 @@ class PeerContender(ABC):
 
     def check(self, sampling: SamplingParams) -> None:
         """Raise `OptionError` for what the peer would leave out without a word."""
-        left_out = [name for name in OURS_ALONE if getattr(sampling, name)]
+        usual = SamplingParams()
+        left_out = [
+            name for name in self.left_out if getattr(sampling, name) != getattr(usual, name)
+        ]
         if sampling.logits_processors and not self.takes_processors:
             left_out.append("logits processor")
         if not sampling.greedy and not self.samples:
@@ -116,11 +123,3 @@ def counts_of(
         "draft_rows": draft[1],
         "decode_seconds": seconds,
     }
-
-
-def up_to_end(token_ids: list[int], ends: Sequence[int], most: int) -> list[int]:
-    """The tokens up to the first end, that one included, and at most `most`."""
-    for place, token in enumerate(token_ids[:most]):
-        if token in ends:
-            return token_ids[: place + 1]
-    return token_ids[:most]
