@@ -31,7 +31,7 @@ from leapdecode.measure.presets import PRESETS, find_preset
 
 ROOT = Path("leapdecode-bench")
 METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact"
-PEERS = "other engines, by comma: hf, hf-compiled"
+PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
 TASKS = "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; :max_tokens=N"
 
 
