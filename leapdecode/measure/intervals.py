@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Sequence
 from fractions import Fraction
 
-import torch
-
 LEVEL = 0.95
 RESAMPLES = 10_000
 
@@ -41,6 +39,8 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float,
     """
     if not values:
         raise ValueError("an interval needs at least one value")
+    import torch  # here alone, so that pages are made without it
+
     known = torch.tensor(values, dtype=torch.float64)
     drawn = torch.randint(
         len(known), (RESAMPLES, len(known)), generator=torch.Generator().manual_seed(0)
