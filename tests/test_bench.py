@@ -223,8 +223,8 @@ def test_peers_decode_the_same_weights(llm):
     plain = next(record for record in found if record.contender == "hf-plain")
     own = next(record for record in found if record.contender == "autoregressive")
     assert plain.counts["target_forwards"] == own.counts["target_forwards"] == own.tokens
-    with pytest.raises(OptionError, match="hf"):
-        peers("vllm", llm)
+    with pytest.raises(UnknownName, match="hf-compiled"):
+        peers("hf-compield", llm)
 
 
 def test_peers_ignore_the_end_where_we_do(llm):

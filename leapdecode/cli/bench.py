@@ -1,7 +1,5 @@
 """`leapdecode bench`: methods against plain decoding on tasks, as a sceptic would measure."""
 
-import hashlib
-import json as jsonlib
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -34,6 +32,7 @@ from leapdecode.measure.presets import PRESETS, find_preset
 
 ROOT = Path("leapdecode-bench")
 METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact"
+PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
 TASKS = "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; :max_tokens=N"
 
 
@@ -74,7 +73,7 @@ def bench(
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="of the prompts and of sampling")] = 0,
     budget: BudgetOption = None,
-    peers: Annotated[str | None, typer.Option(help="other engines on the same weights: hf")] = None,
+    peers: Annotated[str | None, typer.Option(help=PEERS)] = None,
     output: Annotated[
         Path | None,
         typer.Option(help=f"folder of the results; default: a new one in {ROOT}/"),
@@ -142,12 +141,10 @@ def bench(
     )
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
     settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
-    run = facts(llm, draft, settings, sampling) | {
-        "prompts": fingerprint(work.workloads),
-        "contenders": [{"label": one.label, "options": one.options} for one in work.contenders],
-    }
+    from leapdecode.measure.facts import facts
     from leapdecode.measure.store import Store
 
+    run = facts(work, draft, settings)
     store = Store.open(ROOT, output, run, resume)
     measure(work, store)
     report = finish(work, store, run)
@@ -156,7 +153,8 @@ def bench(
         print_json(report)
     else:
         show(report, store.folder)
-    if any(row["unexplained"] for row in report["rows"] if not row["method"].startswith("hf-")):
+    ours = {one["label"] for one in run["contenders"] if not one["peer"]}
+    if any(row["unexplained"] for row in report["rows"] if row["method"] in ours):
         raise typer.Exit(1)
 
 
@@ -177,6 +175,7 @@ def prepare(
     """The bench, with everything checked before anything is measured."""
     from leapdecode.measure.bench import Bench
     from leapdecode.measure.contenders import Contender, ours
+    from leapdecode.measure.peers import check_sampling
     from leapdecode.measure.peers import peers as other_engines
     from leapdecode.measure.workloads import build
 
@@ -184,49 +183,11 @@ def prepare(
     contenders: list[Contender] = [ours(llm, name, options) for name, options in chosen]
     contenders += other_engines(peers, llm) if peers else []
     workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup)
+    check_sampling(contenders, [work.sampling or sampling for work in workloads])
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
 
 
-def facts(
-    llm: Any,
-    draft: str | None,
-    settings: list[Any],
-    sampling: SamplingParams,
-) -> dict[str, Any]:
-    """What is measured on what; a run is resumed only where all of it is equal but for argv."""
-    from leapdecode.measure.machine import machine, note_of, revision, weights_digest
-
-    asked = {key: value for key, value in asdict(sampling).items() if key != "logits_processors"}
-    return {
-        "model": llm.name,
-        "draft": draft or (llm.name if llm.draft is not None else None),
-        "sizes": {
-            role: sum(p.numel() for p in one.parameters())
-            for role, one in (("target", llm.model), ("draft", llm.draft))
-            if one is not None
-        },
-        "dtype": str(llm.model.dtype).removeprefix("torch."),
-        "attention": llm.model.config._attn_implementation,
-        "exact": llm.exact,
-        "compiled": "ours at batch size 1, no peer's" if llm.runner.compiled else None,
-        "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
-        **machine(llm.runner.device),
-        "revision": revision(),
-        "note": "; ".join(note for note in (note_of(llm.name), note_of(draft)) if note) or None,
-        "settings": settings,
-        "sampling": asked,
-        "seed": sampling.seed,
-        "argv": sys.argv[1:],
-    }
-
-
-def fingerprint(workloads: Any) -> str:
-    """Of all prompts, so that a run is not resumed on others."""
-    prompts = jsonlib.dumps([[work.name, work.prompts] for work in workloads])
-    return hashlib.sha256(prompts.encode()).hexdigest()[:16]
-
-
-def measure(work: Any, store: Any) -> None:
+def measure(work: Any, store: Any, program: str = "leapdecode") -> None:
     """Run what is missing, with a progress bar on stderr where that is a terminal."""
     done = {record.key for record in store.read()}
     with counting_progress() as progress:
@@ -237,7 +198,8 @@ def measure(work: Any, store: Any) -> None:
                     store.add(records)
                 progress.update(bar, advance=len(records), description=work.doing)
         except KeyboardInterrupt:
-            typer.echo(f"\nstopped; go on with\n  {resuming(sys.argv[1:], store.folder)}", err=True)
+            again = resuming(sys.argv[1:], store.folder, program)
+            typer.echo(f"\nstopped; go on with\n  {again}", err=True)
             raise
 
 

@@ -52,9 +52,9 @@ def note_plots() -> None:
         typer.echo(f"note: {NO_PLOTS[0].lower()}{NO_PLOTS[1:]}", err=True)
 
 
-def resuming(arguments: list[str], folder: Path) -> str:
+def resuming(arguments: list[str], folder: Path, program: str = "leapdecode") -> str:
     """The command that goes on with a stopped run of `arguments`."""
     more = [] if "--resume" in arguments else ["--resume"]
     named = any(one.partition("=")[0] == "--output" for one in arguments)
     more += [] if named else ["--output", str(folder)]
-    return f"leapdecode {shlex.join([*arguments, *more])}"
+    return f"{program} {shlex.join([*arguments, *more])}"

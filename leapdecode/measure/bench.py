@@ -161,10 +161,10 @@ class Bench:
         """Count the text as identical to plain decoding's, explained by a near-tie, or unexplained.
 
         Sampled texts of a peer or of the rejection verifier are not counted: they are other draws
-        of the same law.
+        of the same law. Neither are texts of other weights.
         """
         said, result = outcome.token_ids, outcome.result
-        if result is None and not sampling.greedy:
+        if not outcome.compared or (result is None and not sampling.greedy):
             return
         ended = bool(said) and said[-1] in self.llm.end_tokens
         stopped = result.finish_reason == "stop" if result else ended
@@ -180,7 +180,10 @@ class Bench:
 
 def _differ(outcomes: list[Outcome], plain: list[Outcome]) -> bool:
     """Whether a text is to be explained, which takes time that is nobody's decoding."""
-    return any(one.token_ids != other.token_ids for one, other in zip(outcomes, plain, strict=True))
+    return any(
+        one.compared and one.token_ids != other.token_ids
+        for one, other in zip(outcomes, plain, strict=True)
+    )
 
 
 def enter(record: Record, outcome: Outcome) -> None:

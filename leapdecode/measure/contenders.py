@@ -13,13 +13,15 @@ class Outcome:
     """One text that a contender decoded: its ids, its counts by name (those it has), and our
     `Result` where it is ours.
 
-    `counts` uses the names of `core.Stats`; a peer gives those that can be had.
+    `counts` uses the names of `core.Stats`; a peer gives those that can be had. `compared` says
+    whether the text is one of the same weights, and so has to be plain decoding's.
     """
 
     token_ids: list[int]
     text: str
     counts: dict[str, Any]
     result: Result | None = None
+    compared: bool = True
 
 
 class Contender(Protocol):

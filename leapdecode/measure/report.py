@@ -25,7 +25,8 @@ from leapdecode.measure.pages import Block, Code, Facts, Heading, Picture, Table
 from leapdecode.measure.records import TIMES
 
 PARTS = (*TIMES, "other")
-SET_APART = ("note", "argv", "settings", "row_costs")  # of a run; shown elsewhere or nowhere
+# of a run; shown elsewhere or nowhere
+SET_APART = ("note", "argv", "program", "settings", "row_costs")
 IN_SHORT = ("sizes", "dtype", "compiled", "device", "sampling")  # what the page begins with
 HOW_TO_READ = (
     "Speed-up: every prompt was decoded by all methods in turn; a round's ratio is that of tokens "
@@ -79,7 +80,8 @@ def outcome(report: dict[str, Any]) -> list[Block]:
 
 def command(run: dict[str, Any]) -> list[Block]:
     """The command line of the run, where it is known."""
-    return [Code("leapdecode " + shlex.join(run["argv"]))] if run.get("argv") else []
+    program = run.get("program", "leapdecode")
+    return [Code(f"{program} {shlex.join(run['argv'])}")] if run.get("argv") else []
 
 
 Column = tuple[str, Callable[[dict[str, Any]], str]]

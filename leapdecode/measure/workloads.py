@@ -4,6 +4,7 @@ import json
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import check_length
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.llm import LLM
-from leapdecode.llm.prompts import encode
+from leapdecode.llm.prompts import Prompt, encode
 from leapdecode.measure.bench import Workload, no_score
 from leapdecode.measure.control import Unguessable
 from leapdecode.tasks.base import Example, Split, Task
@@ -82,7 +83,7 @@ def _build(
         return replace(made, name=name, sampling=made.sampling or shorter)
     if "=" in name and not name.startswith(MIX):
         format, _, path = name.partition("=")
-        prompts = _encode(read_prompts(format, Path(path))[: limit + warmup], llm, path)
+        prompts = encode_all(read_prompts(format, Path(path))[: limit + warmup], llm, path)
         if warmup and len(prompts) <= limit:
             raise OptionError(
                 f"{path} has {len(prompts)} prompts: none beyond --limit {limit} for --warmup "
@@ -130,10 +131,11 @@ def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task
 
 
 def _prompts(name: str, examples: list[tuple[Task, Example]], llm: LLM) -> list[list[int]]:
-    return _encode([task.prompt(example) for task, example in examples], llm, name)
+    return encode_all([task.prompt(example) for task, example in examples], llm, name)
 
 
-def _encode(texts: list[str], llm: LLM, name: str) -> list[list[int]]:
+def encode_all(texts: Sequence[Prompt], llm: LLM, name: str) -> list[list[int]]:
+    """Token ids of prompts that `llm` can decode; raises `PromptError` with the prompt's number."""
     found = []
     for number, text in enumerate(texts, 1):
         try:
