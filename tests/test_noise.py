@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from leapdecode.core import SamplingParams, TokenTree
-from leapdecode.verify.noise import HIGHEST, LOWEST, counter_key, gumbel, uniform
+from leapdecode.verify.counter import counter_key
+from leapdecode.verify.noise import HIGHEST, LOWEST, gumbel, uniform
 from leapdecode.verify.sampler import Sampler
 
 TOKENS = torch.arange(4096)

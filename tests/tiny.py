@@ -159,7 +159,8 @@ def decode(
     made = [
         Request(text, params, method, options, stream=number) for number, text in enumerate(texts)
     ]
-    return finish(on, draft_of(on) if find(method).needs_draft else None, made, batch_size)
+    drafted = find(method).needs_draft or find(method).takes_draft
+    return finish(on, draft_of(on) if drafted else None, made, batch_size)
 
 
 def finish(on: Any, draft: Any, requests: list[Request], batch_size: int = 1) -> list[Sequence]:

@@ -8,7 +8,7 @@ from leapdecode.core.buckets import BUCKETS, bucket_of
 from leapdecode.methods.evidence import DRAFT, NAMES, Chances, Evidence, sharpened
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
-from leapdecode.verify.noise import counter_key, gumbel_of
+from leapdecode.verify.counter import counter_key, gumbel_of
 
 
 @dataclass

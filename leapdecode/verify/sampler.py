@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from leapdecode.core import SamplingParams, TokenTree
-from leapdecode.verify.noise import HIGHEST, LOWEST, counter_key, gumbel
+from leapdecode.verify.counter import counter_key
+from leapdecode.verify.noise import HIGHEST, LOWEST, gumbel
 from leapdecode.verify.processors import Pipeline
 
 NOT_FINITE = -2  # the choice at a node whose logits are not finite

@@ -1,0 +1,71 @@
+"""What decoding was like of late: tokens per time, windows, draft forwards."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from leapdecode.methods.rates import FORGET, WEIGHT
+
+DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
+RECENT = 16  # steps, or draft forwards, that a mean goes over
+GAIN = 0.3  # tokens per step of an unknown window, which count for WEIGHT steps
+
+
+@dataclass
+class Throughput:
+    """Tokens per time over the last steps, lambda."""
+
+    tokens: float = 0.0
+    time: float = 0.0
+
+    def rate(self, plain: float) -> float:
+        """At least plain decoding's, whose step takes `plain`."""
+        return max((WEIGHT + self.tokens) / (WEIGHT * plain + self.time), 1 / plain)
+
+    def learn(self, tokens: int, time: float) -> None:
+        self.tokens, self.time = DECAY * self.tokens + tokens, DECAY * self.time + time
+
+
+@dataclass
+class Window:
+    """A window of Jacobi trajectories: its columns at present, and what windows gained by width."""
+
+    width: int = 0
+    height: int = 1  # rows per column
+    left: int = 0  # steps until the next decision
+    last: int = 0  # the width of the latest window, whose tokens come in after it is gone, too
+    gained: dict[int, float] = field(default_factory=dict)  # tokens, by width
+    steps: dict[int, float] = field(default_factory=dict)
+    beside: deque[int] = field(default_factory=lambda: deque([1], RECENT))  # rows without it
+
+    @property
+    def rows(self) -> int:
+        """Rows that it adds to a step; the root is its first."""
+        return max(self.width * self.height - 1, 0)
+
+    def expected(self, width: int, whole: int) -> float:
+        """Tokens that a step gains by a window; a narrow one is expected to gain its share."""
+        prior = GAIN if width == whole else self.expected(whole, whole) * width / whole
+        gained, steps = self.gained.get(width, 0.0), self.steps.get(width, 0.0)
+        return (gained + WEIGHT * prior) / (steps + WEIGHT)
+
+    def learn(self, gained: int, rows: int) -> None:
+        """Take in a step of `rows` rows in all."""
+        self.last = self.width or self.last
+        for counts in (self.gained, self.steps):
+            for width in counts:
+                counts[width] *= FORGET
+        self.gained[self.last] = self.gained.get(self.last, 0.0) + gained
+        self.steps[self.last] = self.steps.get(self.last, 0.0) + (self.width > 0)
+        self.beside.append(max(rows - self.rows, 1))
+
+
+@dataclass
+class DraftForwards:
+    """What draft forwards were like of late: rows of the last one, tokens of each on average."""
+
+    rows: int = 1
+    tokens: float = 1.0
+
+    def learn(self, rows: int, tokens: int) -> None:
+        self.rows = rows
+        self.tokens += (tokens - self.tokens) / RECENT
