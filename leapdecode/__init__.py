@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from leapdecode.core.sampling import SamplingParams
 
 if TYPE_CHECKING:
-    from leapdecode.llm import LLM, AsyncLLM, Piece, Pool, Result
+    from leapdecode.llm import LLM, AsyncLLM, Piece, Pool, Result, Store
 
 __version__ = "0.1.0"
-__all__ = ["LLM", "AsyncLLM", "Piece", "Pool", "Result", "SamplingParams", "__version__"]
+__all__ = ["LLM", "AsyncLLM", "Piece", "Pool", "Result", "SamplingParams", "Store", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("LLM", "AsyncLLM", "Piece", "Pool", "Result"):
+    if name in ("LLM", "AsyncLLM", "Piece", "Pool", "Result", "Store"):
         import leapdecode.llm
 
         return getattr(leapdecode.llm, name)

@@ -31,7 +31,7 @@ class CacheMemoryError(LeapdecodeError):
 
 
 class PoolError(LeapdecodeError):
-    """A saved pool that cannot be read, or that belongs to another tokenizer."""
+    """A pool or a store that cannot be read, or that belongs to another tokenizer."""
 
 
 class ResultsError(LeapdecodeError):

@@ -82,6 +82,7 @@ def test_public_names():
         "Pool",
         "Result",
         "SamplingParams",
+        "Store",
         "__version__",
     ]
     assert all(getattr(leapdecode, name) for name in leapdecode.__all__)

@@ -27,6 +27,8 @@ class Request:
         end_tokens: ids that end the text, besides `sampling.stop_token_ids`.
         budget: most tokens that a forward may evaluate for this request, "auto", or None for all.
         pool: n-grams that the method starts from and adds to, for methods that take one.
+        store: earlier texts that the method guesses from, for methods that take one; where this
+            text ends by itself, it is kept there.
         on_token: called with (sequence, token) for every accepted token; True ends the text. What
             it raises ends this request alone.
         id: what the engine calls the request.
@@ -41,6 +43,7 @@ class Request:
     end_tokens: frozenset[int] = frozenset()
     budget: int | str | None = None
     pool: Any = None
+    store: Any = None
     on_token: Callable[[Sequence, int], bool] | None = None
     id: int = field(default_factory=_ids.__next__)
 

@@ -66,6 +66,11 @@ class Sequence:
         return self.verification == "rejection" and not self.params.greedy
 
     @property
+    def complete(self) -> bool:
+        """Whether it ended by itself, or at its limit."""
+        return self.finish_reason in ("stop", "length")
+
+    @property
     def generated(self) -> list[int]:
         """Accepted tokens; `tokens` may hold more for a moment, which are still to be confirmed."""
         return self.tokens[self.prompt_length : self.prompt_length + self.stats.tokens]

@@ -5,7 +5,9 @@ import json
 from typing import Any
 
 from leapdecode.errors import OptionError, PromptError
+from leapdecode.methods.registry import find, names
 from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.store import Store
 
 AUTO = "auto"
 VERIFIERS = ("seeded", "rejection")
@@ -41,6 +43,27 @@ def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
     if not isinstance(pool, NgramPool):
         raise OptionError(
             f"pool takes a Pool, not {type(pool).__name__}; Pool.load(path) reads one from a file"
+        )
+
+
+def check_store(store: Any, method: str, takes_store: bool, drawn: bool = False) -> None:
+    """Raise `OptionError` unless `store` is a store and the method takes one.
+
+    `drawn`: tokens are drawn anew by the rejection verifier. What a store holds of the same seed
+    and stream was made by the same draws; as guesses they would bend the law.
+    """
+    if not takes_store:
+        taking = ", ".join(name for name in names() if find(name).takes_store)
+        raise OptionError(f"method {method!r} takes no store; leave store out, or choose {taking}")
+    if not isinstance(store, Store):
+        raise OptionError(
+            f"store takes a Store, not {type(store).__name__}; Store.load(path) reads one from a "
+            "file"
+        )
+    if drawn:
+        raise OptionError(
+            "sampling with verification='rejection' takes no store, because guesses that the same "
+            "seed drew would bend its law; leave one of them out"
         )
 
 

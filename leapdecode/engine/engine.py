@@ -187,12 +187,14 @@ class Engine:
         self._finish(one)
 
     def _finish(self, one: ActiveRequest) -> None:
-        sequence, method = one.sequence, one.method
+        request, sequence, method = one.request, one.sequence, one.method
+        if request.store is not None and method.store is not None and sequence.complete:
+            request.store.keep(request.prompt_ids, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         exact = sequence.exact_rows > 0 and not sequence.samples_drafts
-        output = Output(one.request, sequence, method.name, options, exact, method.artifacts())
-        self.outputs[one.request.id] = output
-        del self.unfinished[one.request.id]
+        output = Output(request, sequence, method.name, options, exact, method.artifacts())
+        self.outputs[request.id] = output
+        del self.unfinished[request.id]
 
 
 def _news(one: ActiveRequest) -> list[StepEvent]:

@@ -5,7 +5,8 @@ cache memory.
 import functools
 from typing import Any
 
-from leapdecode.engine.checks import AUTO, check_pool, fingerprint
+from leapdecode.core import Sequence
+from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.planner import Planner
 from leapdecode.model.cost import CostCurve, row_costs
@@ -14,6 +15,7 @@ from leapdecode.model.exact_probe import MOST_ROWS
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.store import EarlierTexts
 
 
 class Shared:
@@ -90,3 +92,12 @@ class Shared:
         if pool is not None:
             pool.bind(self.fingerprint, self.runner.vocabulary)
         return pool
+
+    def earlier(self, method: Method, sequence: Sequence, store: Any) -> EarlierTexts | None:
+        """What a method may guess from of a store's texts; raises `OptionError`, `PoolError`."""
+        if store is None or not isinstance(self.runner, Runner):
+            return None
+        check_store(store, method.name, method.takes_store, sequence.samples_drafts)
+        store.bind(self.fingerprint, self.runner.vocabulary)
+        found: EarlierTexts = store.earlier(sequence.tokens, sequence.stream)
+        return found

@@ -36,6 +36,8 @@ def start(
         request.on_token,
         verification=request.verification, id=request.id,
     )  # fmt: skip
+    if request.store is not None:
+        method.store = shared.earlier(method, sequence, request.store)
     classes = getattr(target, "exact", None)
     sequence.exact_rows = classes.most if classes else 0
     return ActiveRequest(request, sequence, method, decode(method, sequence))

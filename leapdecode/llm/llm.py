@@ -1,7 +1,7 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,16 @@ from leapdecode.llm.checks import (
     check_vocabularies,
     checked,
 )
-from leapdecode.llm.loading import load
+from leapdecode.llm.loading import end_tokens, load
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
-from leapdecode.llm.run import DEFAULT_METHOD, Run, raise_first, runs_of
+from leapdecode.llm.run import DEFAULT_METHOD, Run, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
 from leapdecode.model.load import prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.store import Store
 
 
 class LLM:
@@ -125,10 +126,7 @@ class LLM:
     @property
     def end_tokens(self) -> frozenset[int]:
         """Ids that end a text: those of the generation config, or the tokenizer's."""
-        stated = self.model.generation_config.eos_token_id if self.model.generation_config else None
-        if stated is None and self.tokenizer is not None:
-            stated = self.tokenizer.eos_token_id
-        return frozenset([stated] if isinstance(stated, int) else stated or [])
+        return end_tokens(self.model, self.tokenizer)
 
     def reset_prefix_cache(self) -> None:
         """Forget what is kept of texts that have ended."""
@@ -148,6 +146,8 @@ class LLM:
         verification: str = "seeded",
         budget: int | str | None = None,
         pool: NgramPool | None = None,
+        store: Store | None = None,
+        stream: Hashable | list[Hashable] = None,
         on_step: Callable[[int, list[Piece]], None] | None = None,
         **options: Any,
     ) -> Any:
@@ -171,6 +171,11 @@ class LLM:
                 of earlier guesses. None: all.
             pool: a `Pool` that the method's phrases come from and go to, for methods that take one
                 (ouroboros).
+            store: a `Store` of earlier texts that guesses come from, and that these texts are kept
+                in, for methods that take one (suffix, hybrid, auto).
+            stream: names the noise that tokens are drawn with: the same stream, seed and position,
+                the same noise. A list has one for each prompt. Samples of one prompt have (stream,
+                number of the sample); by default the number alone.
             on_step: called with (number of the result, pieces) after every step.
 
         Returns:
@@ -180,7 +185,10 @@ class LLM:
         """
         many, sampling = is_many(prompts), checked(sampling)
         given = list(prompts) if many else [prompts]
-        wanted: dict[str, Any] = {"verification": verification, "budget": budget, "pool": pool}
+        wanted: dict[str, Any] = {
+            "verification": verification, "budget": budget, "pool": pool, "store": store,
+            "stream": stream,
+        }  # fmt: skip
         runs = runs_of(self, given, sampling, method, **wanted, **options)
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
@@ -211,6 +219,8 @@ class LLM:
         verification: str = "seeded",
         budget: int | str | None = None,
         pool: NgramPool | None = None,
+        store: Store | None = None,
+        stream: Hashable | list[Hashable] = None,
         **options: Any,
     ) -> Iterator[Piece]:
         """Decode one prompt and yield a `Piece` per accepted token, as soon as it is accepted.
@@ -222,25 +232,14 @@ class LLM:
         sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
-        wanted: dict[str, Any] = {"verification": verification, "budget": budget, "pool": pool}
+        wanted: dict[str, Any] = {
+            "verification": verification, "budget": budget, "pool": pool, "store": store,
+            "stream": stream,
+        }  # fmt: skip
         (run,) = runs_of(self, [prompt], sampling, method, **wanted, **options)
         with self.lock:
             engine = self._engine("single", 1, [run])
-        return self._stream(run, engine)
-
-    def _stream(self, run: Run, engine: Engine) -> Iterator[Piece]:
-        """The pieces of a run; the lock is held in steps, not while the caller looks at pieces."""
-        try:
-            while engine.busy:
-                with self.lock:
-                    events = engine.step()
-                for event in events:
-                    if event.step is not None:
-                        yield from run.pieces(event.step, event.finish_reason is not None)
-            raise_first([engine.result(run.request.id).sequence.error], [])
-        finally:
-            with self.lock:
-                engine.close()
+        return streamed(run, engine, self.lock)
 
     def _events(self, engine: Engine, runs: list[Run]) -> Iterator[tuple[int, StepEvent]]:
         """Run to the end; yields (number of the run, event) as they happen."""

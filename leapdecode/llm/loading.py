@@ -23,3 +23,11 @@ def load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tup
     device, dtype, attention, trust = options
     loaded = load_model(folder, device, dtype, attention, trust)
     return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)
+
+
+def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Ids that end a text: those of the generation config, or the tokenizer's."""
+    stated = model.generation_config.eos_token_id if model.generation_config else None
+    if stated is None and tokenizer is not None:
+        stated = tokenizer.eos_token_id
+    return frozenset([stated] if isinstance(stated, int) else stated or [])

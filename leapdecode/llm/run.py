@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,11 @@ from leapdecode.llm.result import Piece, Result
 from leapdecode.methods.registry import DEFAULT
 
 if TYPE_CHECKING:
+    from leapdecode.engine import Engine
     from leapdecode.llm.llm import LLM
     from leapdecode.methods.base import Method
     from leapdecode.pools.ngrams import NgramPool
+    from leapdecode.pools.store import Store
 
 DEFAULT_METHOD = DEFAULT
 
@@ -91,6 +95,8 @@ def runs_of(
     verification: str = "seeded",
     budget: int | str | None = None,
     pool: NgramPool | None = None,
+    store: Store | None = None,
+    stream: Hashable | list[Hashable] = None,
     **options: Any,
 ) -> list[Run]:
     """A run per sample of each prompt; an engine checks the rest when requests are added."""
@@ -102,15 +108,34 @@ def runs_of(
         warnings.warn("row_budget is now called budget", DeprecationWarning, stacklevel=3)
         budget = options.pop("row_budget")
     ends = frozenset() if sampling.ignore_eos else llm.end_tokens
+    streams = _streams(stream, len(prompts), sampling.n)
     runs = []
-    for prompt in prompts:
+    for number, prompt in enumerate(prompts):
         ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
-        for sample in range(sampling.n):
+        for own in streams[number]:
             request = Request(
-                ids, sampling, method, options, verification, sample, ends, budget, pool
+                ids, sampling, method, options, verification, own, ends, budget, pool, store
             )
             runs.append(Run(request, llm.tokenizer))
     return runs
+
+
+def _streams(stream: Any, prompts: int, samples: int) -> list[list[Hashable]]:
+    """Per prompt the streams of its samples; raises `OptionError`."""
+    if stream is None:
+        return [list(range(samples))] * prompts
+    given = stream if isinstance(stream, list) else [stream] * prompts
+    if len(given) != prompts:
+        raise OptionError(f"stream names {len(given)} streams for {prompts} prompts; give one each")
+    for one in given:
+        try:
+            hash(one)
+        except TypeError as error:
+            message = f"stream={one!r} must be hashable: a number, a string or a tuple"
+            raise OptionError(message) from error
+    if samples == 1:
+        return [[one] for one in given]
+    return [[(one, sample) for sample in range(samples)] for one in given]
 
 
 def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
@@ -121,3 +146,18 @@ def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
             with contextlib.suppress(AttributeError):
                 error.results = results  # type: ignore[attr-defined]
             raise error
+
+
+def streamed(run: Run, engine: Engine, lock: threading.RLock) -> Iterator[Piece]:
+    """The pieces of a run; the lock is held in steps, not while the caller looks at pieces."""
+    try:
+        while engine.busy:
+            with lock:
+                events = engine.step()
+            for event in events:
+                if event.step is not None:
+                    yield from run.pieces(event.step, event.finish_reason is not None)
+        raise_first([engine.result(run.request.id).sequence.error], [])
+    finally:
+        with lock:
+            engine.close()

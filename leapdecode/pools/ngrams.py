@@ -119,7 +119,9 @@ class NgramPool(Kept):
         return [(key, value) for key, values in entries for value in list(values)]
 
     def document(self) -> dict[str, Any]:
-        """All n-grams, the least recently used first; one that another thread forgets meanwhile is left out."""
+        """All n-grams, the least recently used first; one that another thread forgets meanwhile is
+        left out.
+        """
         ngrams = []
         for key, value in self._ngrams():
             origin = self.entries.get(key, OrderedDict()).get(value)
