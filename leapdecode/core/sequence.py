@@ -66,6 +66,11 @@ class Sequence:
         return self.verification == "rejection" and not self.params.greedy
 
     @property
+    def prompt(self) -> list[int]:
+        """The tokens that were given."""
+        return self.tokens[: self.prompt_length]
+
+    @property
     def complete(self) -> bool:
         """Whether it ended by itself, or at its limit."""
         return self.finish_reason in ("stop", "length")

@@ -189,7 +189,7 @@ class Engine:
     def _finish(self, one: ActiveRequest) -> None:
         request, sequence, method = one.request, one.sequence, one.method
         if request.store is not None and method.store is not None and sequence.complete:
-            request.store.keep(request.prompt_ids, sequence.generated, request.stream)
+            request.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         exact = sequence.exact_rows > 0 and not sequence.samples_drafts
         output = Output(request, sequence, method.name, options, exact, method.artifacts())

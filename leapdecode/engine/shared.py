@@ -99,5 +99,5 @@ class Shared:
             return None
         check_store(store, method.name, method.takes_store, sequence.samples_drafts)
         store.bind(self.fingerprint, self.runner.vocabulary)
-        found: EarlierTexts = store.earlier(sequence.tokens, sequence.stream)
+        found: EarlierTexts = store.earlier(sequence)
         return found

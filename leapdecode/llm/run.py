@@ -71,7 +71,7 @@ class Run:
         return Result(
             text=self.text.text if self.text else "",
             token_ids=sequence.generated,
-            prompt_token_ids=sequence.tokens[: sequence.prompt_length],
+            prompt_token_ids=sequence.prompt,
             finish_reason=sequence.finish_reason or "length",
             stats=sequence.stats,
             steps=sequence.steps,

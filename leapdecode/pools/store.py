@@ -11,10 +11,11 @@ import threading
 import weakref
 from array import array
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
+from leapdecode.core import Sequence
 from leapdecode.pools.kept import Kept, check_bound, reading
 from leapdecode.pools.suffixes import LONGEST, SuffixIndex
 
@@ -22,6 +23,7 @@ FORMAT = 1
 MOST_TOKENS = 1 << 22  # 4 bytes each
 INDEXED = 1 << 16  # tokens of an index at most; about a kilobyte each
 IDS = "i"  # as arrays keep them
+SHORTER = 2  # a match this many times shorter than the longest is not told of
 HIGHEST = (1 << 31) - 1
 Texts = OrderedDict[str, "array[int]"]  # by stream, the oldest first
 
@@ -57,7 +59,7 @@ class Store(Kept):
     def __len__(self) -> int:
         return len(self.order)
 
-    def keep(self, prompt: Sequence[int], completion: Iterable[int], stream: Hashable = 0) -> None:
+    def keep(self, prompt: list[int], completion: Iterable[int], stream: Hashable = 0) -> None:
         """Remember what a prompt was continued with."""
         text = array(IDS, [*prompt[-LONGEST:], *completion])
         with self.lock:
@@ -84,9 +86,9 @@ class Store(Kept):
         if not texts:
             del self.prompts[key]
 
-    def earlier(self, prompt: Sequence[int], stream: Hashable = 0) -> "EarlierTexts":
+    def earlier(self, sequence: Sequence) -> "EarlierTexts":
         """What is known for a prompt and a stream, for methods to guess from."""
-        return EarlierTexts(self, key_of(prompt), repr(stream))
+        return EarlierTexts(self, sequence)
 
     def index_of(self, key: str) -> SuffixIndex:
         """The index of a prompt's texts; it lives as long as someone uses it."""
@@ -135,32 +137,62 @@ class EarlierTexts(SuffixIndex):
     Nothing is indexed before it is asked for the first time.
     """
 
-    def __init__(self, store: Store, key: str, stream: str) -> None:
+    def __init__(self, store: Store, sequence: Sequence) -> None:
         super().__init__()
-        self.store, self.key, self.stream = store, key, stream
+        self.store, self.sequence = store, sequence
         self.asked: list[SuffixIndex] = []
 
     def following(self, context: list[int], most: int) -> list[tuple[int, int]]:
-        """As `SuffixIndex.following`, over all of them; among matches of equal length the order
-        decides in which they are asked.
+        """As `SuffixIndex.following`, over all of them, and at the same place of the last text.
+
+        Among matches of equal length the order decides in which they are asked. Matches much
+        shorter than the longest are left out, because a long one is mostly right.
+
+        Args:
+            context: the last `LONGEST` tokens of the text (two at least) and guesses behind it.
+            most: how many to tell at most.
         """
-        found: dict[int, int] = {}
         with self.store.lock:
-            if not self.asked:
-                self.add(self.store.prompts.get(self.key, Texts()).get(self.stream, ()))
-                self.asked = [self.store.index_of(self.key), self.store.newest]
+            self._begin()
+            found = self._aligned(context)
             for matches in (
                 super().following(context, most),
                 *(index.following(context, most) for index in self.asked),
             ):
                 for token, length in matches:
                     found[token] = max(length, found.get(token, 0))
-        return sorted(found.items(), key=lambda match: -match[1])[:most]
+        longest = max(found.values(), default=0)
+        likely = [match for match in found.items() if match[1] * SHORTER >= longest]
+        return sorted(likely, key=lambda match: -match[1])[:most]
+
+    def _begin(self) -> None:
+        if not self.asked:
+            sequence = self.sequence
+            key, stream = key_of(sequence.prompt), repr(sequence.stream)
+            self.add(self.store.prompts.get(key, Texts()).get(stream, ()))
+            self.asked = [self.store.index_of(key), self.store.newest]
+
+    def _aligned(self, context: list[int]) -> dict[int, int]:
+        """What stood at the same place of the last text, whose noise was the same.
+
+        Its match length is how many tokens before it are equal without a gap, or half of how many
+        of the last `LONGEST` are: one token may be another, and those behind it the same.
+        """
+        length, prompt = len(self.sequence.tokens), self.sequence.prompt_length
+        depth = len(context) - max(min(length, LONGEST), 2)
+        place = length + depth - prompt + min(prompt, LONGEST)
+        if place >= len(self.tokens):
+            return {}
+        before = self.tokens[max(place - LONGEST, 0) : place]
+        equal = [left == right for left, right in zip(before[::-1], context[::-1], strict=False)]
+        gapless = equal.index(False) if False in equal else len(equal)
+        matched = max(gapless, sum(equal) // 2)
+        return {self.tokens[place]: matched} if matched else {}
 
 
-def key_of(prompt: Sequence[int]) -> str:
+def key_of(prompt: list[int]) -> str:
     """What a prompt is known by: a digest of its ids."""
-    return hashlib.blake2b(repr(list(prompt)).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(repr(prompt).encode(), digest_size=16).hexdigest()
 
 
 def _add(index: SuffixIndex, text: "array[int]") -> None:
