@@ -168,6 +168,12 @@ BAD = {
         2,
         "no place",
     ),
+    "store": (["generate", "x", "--method", "jacobi", "--store", "s.json"], 2, "takes no store"),
+    "store in no folder": (
+        ["generate", "x", "--method", "suffix", "--store", "no/such/s.json"],
+        2,
+        "no place",
+    ),
     "verifier": (["generate", "x", "--verification", "exact"], 2, "seeded, rejection"),
     "audit of a law": (
         ["generate", "x", "--audit", "--verification", "rejection", "--temperature", "1"],
@@ -234,6 +240,23 @@ def test_a_pool_is_kept_in_a_file(tmp_path):
         assert done.returncode == 2
         assert b"no readable pool" in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_store_is_kept_in_a_file(tmp_path):
+    path, found = tmp_path / "s.json", []
+    arguments = ["def add(a, b):", "--method", "suffix", "--store", str(path), "--max-tokens", "32"]
+    for _ in "ab":
+        done = run("generate", *arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    assert found[0]["token_ids"] == found[1]["token_ids"]
+    gained = [one["stats"]["tokens_per_forward"] for one in found]
+    assert gained[1] > 2 * gained[0]
+    path.write_text("{}")
+    done = run("generate", *arguments)
+    assert done.returncode == 2
+    assert b"no readable store" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_a_full_disk_is_one_line():

@@ -1,5 +1,6 @@
 """What the documents show works as they show it."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -120,6 +121,22 @@ def test_the_example_of_live_traffic_runs():
     )
     assert len(done.stdout.splitlines()) == 20
     assert " 8 tokens" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="needs leapdecode[rl]")
+def test_the_example_of_rollouts_gains_by_its_store():
+    gained = {}
+    for given in ((), ("--no-store",)):
+        command = [ROOT / "examples" / "grpo_rollouts.py", "--max-tokens", "16", *given]
+        done = subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        gained[given] = [float(one) for one in re.findall(r"([\d.]+) tokens per", done.stdout)]
+    with_store, without = gained.values()
+    assert len(with_store) == len(without) == 3
+    assert min(with_store[1:]) > 2 * max(without)
 
 
 def test_the_tables_of_results_are_what_the_folders_give():

@@ -72,6 +72,12 @@ def generate(
             metavar="FILE", help="phrases to start from (ouroboros); the new ones are added"
         ),
     ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="earlier texts to guess from (suffix, hybrid, auto); this is added"
+        ),
+    ] = None,
     logprobs: Annotated[
         int | None,
         typer.Option(
@@ -140,6 +146,7 @@ def generate(
         raise OptionError(f"{message}; leave --exact or --verification out")
     _check_early(text, method, options, scheduler, verification, most)
     phrases = read_pool(pool, method) if pool else None
+    texts = read_store(store, method, verification == "rejection" and not sampling.greedy)
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
         exact=exact, prepack=prepack,
@@ -152,11 +159,12 @@ def generate(
     show = None if json else printer(color)
     result = llm.generate(
         text, method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
-        on_step=show,
-        verification=verification, **options,
+        store=texts, on_step=show, verification=verification, **options,
     )  # fmt: skip
     if pool and phrases is not None:
         phrases.save(pool)
+    if store and texts is not None:
+        texts.save(store)
     if audit:
         from leapdecode.measure.audit import audit as compare
 
@@ -197,11 +205,28 @@ def read_pool(path: Path, method: str) -> Any:
     from leapdecode.engine.checks import check_pool
     from leapdecode.pools.ngrams import NgramPool
 
-    if path.is_dir() or not path.parent.is_dir():
-        raise PromptError(f"--pool {path} is no place for a file")
+    _check_place("--pool", path)
     found = NgramPool.load(path) if path.exists() else NgramPool()
     check_pool(found, method, find(method).takes_pool)
     return found
+
+
+def read_store(path: Path | None, method: str, drawn: bool) -> Any:
+    """The store in a file, as `read_pool` has it for pools; None without a path."""
+    from leapdecode.engine.checks import check_store
+    from leapdecode.pools.store import Store
+
+    if path is None:
+        return None
+    _check_place("--store", path)
+    found = Store.load(path) if path.exists() else Store()
+    check_store(found, method, find(method).takes_store, drawn)
+    return found
+
+
+def _check_place(option: str, path: Path) -> None:
+    if path.is_dir() or not path.parent.is_dir():
+        raise PromptError(f"{option} {path} is no place for a file")
 
 
 def _read(prompt: str) -> str:

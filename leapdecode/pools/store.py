@@ -2,8 +2,8 @@
 
 In reinforcement learning a prompt comes once an epoch. The weights have changed little by then, so
 where the noise is the same, the text is nearly the last epoch's. He et al. 2025, History Rhymes
-(RhymeRL), and Shao et al. 2025, Beat the Long Tail (DAS), decode rollouts with earlier ones. As
-`DAS` has a suffix tree per problem, a prompt has an index of its own texts here.
+(RhymeRL), and Shao et al. 2025, Beat the Long Tail (DAS, arXiv 2511.13841), guess rollouts from
+earlier ones. As DAS has a suffix tree per problem, a prompt has an index of its own texts here.
 """
 
 import hashlib
@@ -176,7 +176,8 @@ class EarlierTexts(SuffixIndex):
         """What stood at the same place of the last text, whose noise was the same.
 
         Its match length is how many tokens before it are equal without a gap, or half of how many
-        of the last `LONGEST` are: one token may be another, and those behind it the same.
+        of the last `LONGEST` that were generated are: one token may be another, and those behind it
+        the same.
         """
         length, prompt = len(self.sequence.tokens), self.sequence.prompt_length
         depth = len(context) - max(min(length, LONGEST), 2)
@@ -185,8 +186,9 @@ class EarlierTexts(SuffixIndex):
             return {}
         before = self.tokens[max(place - LONGEST, 0) : place]
         equal = [left == right for left, right in zip(before[::-1], context[::-1], strict=False)]
+        generated = length + depth - prompt
         gapless = equal.index(False) if False in equal else len(equal)
-        matched = max(gapless, sum(equal) // 2)
+        matched = max(gapless, sum(equal[:generated]) // 2)
         return {self.tokens[place]: matched} if matched else {}
 
 
