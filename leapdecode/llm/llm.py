@@ -5,9 +5,8 @@ from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
-from leapdecode.core import SamplingParams, StepEvent
+from leapdecode.core import SamplingParams
 from leapdecode.engine import Engine, find_scheduler
-from leapdecode.engine.checks import AUTO
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import (
@@ -17,7 +16,7 @@ from leapdecode.llm.checks import (
     check_vocabularies,
     checked,
 )
-from leapdecode.llm.loading import end_tokens, load
+from leapdecode.llm.loading import end_tokens, load, prepacks
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, raise_first, runs_of, streamed
@@ -101,7 +100,7 @@ class LLM:
             self.draft, draft_tokenizer = load(draft, "draft", options, None)
         if self.draft is not None:
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
-        packs = [_prepacks(prepack, given) for given in (model, draft)]
+        packs = [prepacks(prepack, given) for given in (model, draft)]
         self.runner = prepare(self.model, fallback, compile, exact, packs[0])
         self.draft_runner = (
             prepare(self.draft, compiled=compile, prepack=packs[1])
@@ -173,9 +172,8 @@ class LLM:
                 (ouroboros).
             store: a `Store` of earlier texts that guesses come from, and that these texts are kept
                 in, for methods that take one (suffix, hybrid, auto).
-            stream: names the noise that tokens are drawn with: the same stream, seed and position,
-                the same noise. A list has one for each prompt. Samples of one prompt have (stream,
-                number of the sample); by default the number alone.
+            stream: names the noise: the same stream, seed and position, the same noise. A list has
+                one per prompt. Samples have (stream, their number); by default their number alone.
             on_step: called with (number of the result, pieces) after every step.
 
         Returns:
@@ -185,19 +183,19 @@ class LLM:
         """
         many, sampling = is_many(prompts), checked(sampling)
         given = list(prompts) if many else [prompts]
-        wanted: dict[str, Any] = {
-            "verification": verification, "budget": budget, "pool": pool, "store": store,
-            "stream": stream,
-        }  # fmt: skip
-        runs = runs_of(self, given, sampling, method, **wanted, **options)
+        runs = runs_of(
+            self, given, sampling, method, verification=verification, budget=budget,
+            pool=pool, store=store, stream=stream, **options,
+        )  # fmt: skip
+        numbers = {run.request.id: number for number, run in enumerate(runs)}
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
             try:
-                for number, event in self._events(engine, runs):
-                    if on_step and event.step:
-                        on_step(
-                            number, runs[number].pieces(event.step, event.finish_reason is not None)
-                        )
+                while engine.busy:
+                    for event in engine.step():
+                        if on_step and event.step:
+                            number, ended = numbers[event.request_id], event.finish_reason
+                            on_step(number, runs[number].pieces(event.step, ended is not None))
                 outputs = [engine.result(run.request.id) for run in runs]
             finally:
                 engine.close()
@@ -232,21 +230,13 @@ class LLM:
         sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
-        wanted: dict[str, Any] = {
-            "verification": verification, "budget": budget, "pool": pool, "store": store,
-            "stream": stream,
-        }  # fmt: skip
-        (run,) = runs_of(self, [prompt], sampling, method, **wanted, **options)
+        (run,) = runs_of(
+            self, [prompt], sampling, method, verification=verification, budget=budget,
+            pool=pool, store=store, stream=stream, **options,
+        )  # fmt: skip
         with self.lock:
             engine = self._engine("single", 1, [run])
         return streamed(run, engine, self.lock)
-
-    def _events(self, engine: Engine, runs: list[Run]) -> Iterator[tuple[int, StepEvent]]:
-        """Run to the end; yields (number of the run, event) as they happen."""
-        numbers = {run.request.id: number for number, run in enumerate(runs)}
-        while engine.busy:
-            for event in engine.step():
-                yield numbers[event.request_id], event
 
     def _engine(self, name: str | None, batch_size: int | None, runs: list[Run]) -> Engine:
         """An engine to which the runs' requests are added."""
@@ -258,8 +248,3 @@ class LLM:
         for run in runs:
             engine.add(run.request)
         return engine
-
-
-def _prepacks(prepack: str | bool, model: Any) -> str | bool:
-    """What is asked for a model: one that is given as an object may be trained meanwhile."""
-    return False if prepack == AUTO and not isinstance(model, str | Path) else prepack

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_causal_model
 from leapdecode.model.load import load_model, load_tokenizer, resolve
@@ -31,3 +32,8 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     if stated is None and tokenizer is not None:
         stated = tokenizer.eos_token_id
     return frozenset([stated] if isinstance(stated, int) else stated or [])
+
+
+def prepacks(prepack: str | bool, model: Any) -> str | bool:
+    """What is asked for a model: one that is given as an object may be trained meanwhile."""
+    return False if prepack == AUTO and not isinstance(model, str | Path) else prepack
