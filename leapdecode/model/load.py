@@ -229,7 +229,7 @@ def _prepack(runner: Runner, prepack: str | bool) -> None:
     """Let the runner compute by prepacked weights, if `prepack` is True or that is faster here."""
     model, key = runner.model, f"{model_key(runner)} | prepacking"
     if prepack is True or (fits(model) and faster(model, runner.try_rows, key)):
-        runner.prepacked = prepacked(model)
+        runner.prepacked = prepacked(model, runner.try_rows)
 
 
 def _make_exact(runner: Runner, exact: str | bool) -> None:

@@ -1,8 +1,9 @@
 """Prepacked weights: the linear layers of a model on a CPU, in the layout that oneDNN computes in.
 
 A product of few rows with a weight as PyTorch stores it takes up to twice as long as with one that
-was reordered once (`mkldnn::_reorder_linear_weight`, which TorchInductor's freezing uses, too). The
-model stays as it is: its layers compute by the packed copies only while a `with` block of its
+was reordered once (`mkldnn::_reorder_linear_weight`, which TorchInductor's freezing uses, too).
+Layers that are given the same input, such as those of queries, keys and values, are one product.
+The model stays as it is: its layers compute by the packed copies only while a `with` block of its
 `Prepacked` runs. A weight that changes is packed anew.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,12 +21,14 @@ from torch import Tensor
 from leapdecode.model.facts import keep, kept
 from leapdecode.model.memory import free_bytes
 from leapdecode.model.replaced import Replaced
+from leapdecode.model.yardstick import cap
 
 DTYPES = (torch.float32, torch.bfloat16)
 SHARE = 0.3  # of the free memory, for the packed copies
 ROWS = 8  # that the layout is chosen for
 GAIN = 0.97  # a forward must take at most this share of an unpacked one
 TIMES = 7  # forwards of each kind that are timed; the fastest counts
+Step = Callable[[], Tensor]  # a forward of the model; its logits
 
 
 def product(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
@@ -33,42 +37,75 @@ def product(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     return found
 
 
-# TorchInductor takes packed weights only as constants of a graph; this it calls as it is
-packed_linear = torch.library.custom_op("leapdecode::packed_linear", product, mutates_args=())
-
-
-@packed_linear.register_fake
 def _shape(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     return rows.new_empty(*rows.shape[:-1], packed.shape[0])
 
 
-class PackedLinear:
-    """A linear layer's forward by its packed weight."""
+# TorchInductor takes packed weights only as constants of a graph; this it calls as it is.
+# `torch.library.custom_op` would do the same, at three times the cost per call.
+LIBRARY = torch.library.Library("leapdecode", "DEF")
+LIBRARY.define("packed_linear(Tensor rows, Tensor packed, Tensor? bias) -> Tensor")
+for key in ("CPU", "MkldnnCPU"):
+    LIBRARY.impl("packed_linear", product, key)
+torch.library.register_fake("leapdecode::packed_linear", _shape, lib=LIBRARY)
 
-    def __init__(self, module: torch.nn.Linear) -> None:
-        self.state = module._parameters
+
+class PackedLinears:
+    """Linear layers that are given the same input, one after the other, as one product."""
+
+    def __init__(self, modules: list[torch.nn.Linear]) -> None:
+        self.states = [module._parameters for module in modules]
+        self.sizes = [module.out_features for module in modules]
+        self.last = len(modules) - 1
+        self.rows: Tensor | None = None
+        self.parts: tuple[Tensor, ...] = ()
         self.pack()
 
     @torch.inference_mode()
     def pack(self) -> None:
-        """Pack the layer's weight as it is now."""
-        weight: Any = self.state["weight"]
-        self.weight = weight
-        self.version = _version(weight)
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), ROWS)
+        """Pack the layers' weights as they are now."""
+        self.weights: list[Any] = [state["weight"] for state in self.states]
+        self.versions = [_version(weight) for weight in self.weights]
+        weight = torch.cat([weight.detach() for weight in self.weights])
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        biases = [state["bias"] for state in self.states]
+        held = [bias.detach() for bias in biases if bias is not None]
+        self.bias = torch.cat(held) if held else None
 
     @property
     def stale(self) -> bool:
-        """Whether the layer's weight is another one than that which was packed."""
-        weight = self.state["weight"]
-        return weight is not self.weight or _version(weight) != self.version
+        """Whether a layer's weight is another one than that which was packed."""
+        return any(
+            state["weight"] is not weight or _version(weight) != version
+            for state, weight, version in zip(self.states, self.weights, self.versions, strict=True)
+        )
+
+    def forward(self, place: int, rows: Tensor) -> Tensor:
+        """[..., out] of the layer at `place` for [..., in]."""
+        if self.rows is not rows:
+            self.rows, self.parts = rows, self._product(rows).split(self.sizes, -1)
+        part = self.parts[place]
+        if place == self.last:
+            self.rows, self.parts = None, ()
+        return part
+
+    def _product(self, rows: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():
+            found: Tensor = torch.ops.leapdecode.packed_linear(rows, self.packed, self.bias)
+            return found
+        return product(rows, self.packed, self.bias)
+
+
+@dataclass
+class Part:
+    """One of the layers of a product."""
+
+    linears: PackedLinears
+    place: int
 
     def forward(self, rows: Tensor) -> Tensor:
-        """[..., out] for [..., in]."""
-        bias = self.state["bias"]
-        if torch.compiler.is_compiling():
-            return packed_linear(rows, self.packed, bias)
-        return product(rows, self.packed, bias)
+        """The layer's forward."""
+        return self.linears.forward(self.place, rows)
 
 
 def _version(weight: Any) -> int:
@@ -79,10 +116,12 @@ def _version(weight: Any) -> int:
 class Prepacked(Replaced):
     """A model's packed layers; inside its `with` block the model computes by them."""
 
-    def __init__(self, model: Any) -> None:
-        layers = _layers(model)
-        self.packed = [PackedLinear(module) for module in layers]
-        super().__init__(layers, [one.forward for one in self.packed])
+    def __init__(self, model: Any, step: Step) -> None:
+        groups = _groups(_layers(model), step)
+        self.packed = [PackedLinears(group) for group in groups]
+        parts = [Part(one, place) for one in self.packed for place in range(len(one.sizes))]
+        layers = [layer for group in groups for layer in group]
+        super().__init__(layers, [part.forward for part in parts])
 
     def refresh(self) -> None:
         for one in self.packed:
@@ -105,15 +144,58 @@ def _layers(model: Any) -> list[torch.nn.Linear]:
     ]
 
 
-def prepacked(model: Any) -> Prepacked | None:
-    """The model's packed layers; None where there is nothing to pack, or no such layout."""
+def _groups(layers: list[torch.nn.Linear], step: Step) -> list[list[torch.nn.Linear]]:
+    """`layers` by what they are given in a forward: neighbours that get the same tensor are a
+    group, if all of them have a bias or none.
+    """
+    calls: list[tuple[torch.nn.Linear, Tensor]] = []  # tensors are held, so that ids stay apart
+    hooks = [
+        layer.register_forward_pre_hook(lambda module, given: calls.append((module, given[0])))
+        for layer in layers
+    ]
+    try:
+        step()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    groups: list[list[torch.nn.Linear]] = []
+    seen, before = set[torch.nn.Linear](), None
+    for layer, given in calls:
+        if layer in seen:
+            continue
+        seen.add(layer)
+        if before is given and _alike(groups[-1][-1], layer):
+            groups[-1].append(layer)
+        else:
+            groups.append([layer])
+        before = given
+    return groups + [[layer] for layer in layers if layer not in seen]
+
+
+def _alike(one: torch.nn.Linear, other: torch.nn.Linear) -> bool:
+    return (one.bias is None) == (other.bias is None) and one.weight.dtype == other.weight.dtype
+
+
+def prepacked(model: Any, step: Step) -> Prepacked | None:
+    """The model's packed layers; None where there is nothing to pack, or no such layout.
+
+    `step` is a forward of the model. Its logits by packed layers must be the model's, up to
+    rounding.
+    """
     if model not in KNOWN:
         if not torch.backends.mkldnn.is_available() or not _layers(model):
             return None
         try:
-            KNOWN[model] = Prepacked(model)
+            packed = Prepacked(model, step)
+            plain = step()
+            with packed:
+                found = step()
         except RuntimeError:  # a processor without the instructions for this dtype
             return None
+        difference = (found.float() - plain.float()).square().mean().sqrt()
+        if not difference <= cap(plain.dtype) * plain.float().std():
+            return None
+        KNOWN[model] = packed
     return KNOWN[model]
 
 
@@ -124,15 +206,15 @@ def fits(model: Any) -> bool:
     return model in KNOWN or free is None or size <= SHARE * free
 
 
-def faster(model: Any, step: Callable[[], Any], key: str) -> bool:
-    """Whether `step`, a forward of the model, takes less time by packed layers here.
+def faster(model: Any, step: Step, key: str) -> bool:
+    """Whether `step` takes less time by packed layers here.
 
     Measured once by forwards of both kinds in turn, and kept on disk under `key`.
     """
     entry = kept(key)
     ratio = entry.get("ratio") if entry else None
     if not isinstance(ratio, int | float):
-        packed = prepacked(model)
+        packed = prepacked(model, step)
         if packed is None:
             return False
         ratio = _ratio(packed, step)
@@ -140,7 +222,7 @@ def faster(model: Any, step: Callable[[], Any], key: str) -> bool:
     return ratio <= GAIN
 
 
-def _ratio(packed: Prepacked, step: Callable[[], Any]) -> float:
+def _ratio(packed: Prepacked, step: Step) -> float:
     """The fastest packed forward's time over the fastest unpacked one's."""
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(TIMES):

@@ -167,9 +167,11 @@ class Runner:
         return Launched(logits[:, logits.shape[1] - num_logits :], began)
 
     @torch.inference_mode()
-    def try_rows(self, rows: int = 8) -> None:
-        """A forward of a few tokens without a cache, to be timed."""
-        self.model(input_ids=torch.zeros(1, rows, dtype=torch.long), use_cache=False)
+    def try_rows(self, rows: int = 8) -> Tensor:
+        """Logits [1, `rows`, V] of some tokens, of a forward without a cache, to be timed."""
+        ids = torch.arange(rows, device=self.device)[None] % self.vocabulary
+        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits
+        return logits
 
     def _forward(
         self,
