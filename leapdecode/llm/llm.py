@@ -32,12 +32,12 @@ class LLM:
     """A causal language model, decoded by any method without changing its text.
 
     Args:
-        model: "demo" (the embedded pair), a Hugging Face name or folder, or a loaded transformers
-            model.
+        model: "demo" (the embedded pair), a Hugging Face name or folder, a GGUF file, or a loaded
+            transformers model.
         tokenizer: needed for text when `model` is an object; by default loaded with the model.
         draft: a second, smaller model with the same vocabulary, in the same forms.
         device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's
-            dtype (float32 for half precision on a CPU), and sdpa attention where the model has it.
+            dtype (bfloat16 for GGUF; float32 for float16 on a CPU), and sdpa attention if it can.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of
             refusing it.
@@ -148,7 +148,7 @@ class LLM:
         verification: str = "seeded",
         budget: int | str | None = None,
         pool: NgramPool | None = None,
-        on_step: Callable[[int, list[Piece]], None] | None = None,
+        on_step: Callable[[int, list[Piece]], bool | None] | None = None,
         **options: Any,
     ) -> Any:
         """Decode one prompt or many.
@@ -171,7 +171,7 @@ class LLM:
                 of earlier guesses. None: all.
             pool: a `Pool` that the method's phrases come from and go to, for methods that take one
                 (ouroboros).
-            on_step: called with (number of the result, pieces) after every step.
+            on_step: called after every step with (number of the result, pieces); True ends a text.
 
         Returns:
             A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the
@@ -187,9 +187,9 @@ class LLM:
             try:
                 for number, event in self._events(engine, runs):
                     if on_step and event.step:
-                        on_step(
-                            number, runs[number].pieces(event.step, event.finish_reason is not None)
-                        )
+                        pieces = runs[number].pieces(event.step, event.finish_reason is not None)
+                        if on_step(number, pieces) is True:
+                            engine.abort(event.request_id)
                 outputs = [engine.result(run.request.id) for run in runs]
             finally:
                 engine.close()
