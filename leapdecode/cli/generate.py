@@ -26,6 +26,20 @@ from leapdecode.cli.common import (
     print_json,
     reports_errors,
 )
+from leapdecode.cli.decoding import (
+    ColorOption,
+    MaxTokensOption,
+    MethodOption,
+    MinPOption,
+    OptionOption,
+    PenaltyOption,
+    SeedOption,
+    StopOption,
+    SystemOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
@@ -36,28 +50,22 @@ def generate(
     prompt: Annotated[
         str, typer.Argument(help="the text to continue; - reads stdin, its last newline included")
     ],
+    chat: Annotated[
+        bool, typer.Option("--chat", help="the prompt is a message, put in the chat template")
+    ] = False,
+    system: SystemOption = None,
     model: ModelOption = "demo",
     draft: DraftOption = None,
-    method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = DEFAULT,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")
-    ] = None,
-    max_tokens: Annotated[int, typer.Option(help="most tokens to generate")] = 256,
-    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
-    top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
-    top_p: Annotated[
-        float, typer.Option(help="keep the tokens that make up this probability")
-    ] = 1.0,
-    min_p: Annotated[
-        float, typer.Option(help="keep tokens at least this fraction as likely as the best")
-    ] = 0.0,
-    repetition_penalty: Annotated[
-        float, typer.Option(help="above 1 makes repeating less likely")
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")] = 0,
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")
-    ] = None,
+    method: MethodOption = DEFAULT,
+    option: OptionOption = None,
+    max_tokens: MaxTokensOption = 256,
+    temperature: TemperatureOption = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
+    repetition_penalty: PenaltyOption = 1.0,
+    seed: SeedOption = 0,
+    stop: StopOption = None,
     verification: Annotated[
         str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
     ] = "seeded",
@@ -78,10 +86,7 @@ def generate(
             metavar="K", help="with --json: log-probabilities, and those of the K likeliest"
         ),
     ] = None,
-    color: Annotated[
-        bool | None,
-        typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal"),
-    ] = None,
+    color: ColorOption = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="compare with plain decoding, token by token")
     ] = False,
@@ -117,6 +122,8 @@ def generate(
       leapdecode generate - --method prompt_lookup --json < notes.txt
 
       leapdecode generate "Once" --logprobs 5 --json
+
+      leapdecode generate --chat "Name three rivers." -m path/to/model.gguf
     """
     sampling = SamplingParams(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
@@ -130,6 +137,8 @@ def generate(
             "--audit compares texts; sampling with --verification rejection keeps the law, not the "
             "text"
         )
+    if system is not None and not chat:
+        raise OptionError("--system is a message of the chat template; add --chat")
     if logprobs is not None and not json:
         raise OptionError("--logprobs are part of the document; add --json")
     if exact and verification == "rejection" and not sampling.greedy:
@@ -148,12 +157,13 @@ def generate(
     if draft is not None and not (find(method).needs_draft or find(method).takes_draft):
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     from leapdecode.cli.show import print_summary, printer
+    from leapdecode.llm.prompts import messages_of
 
     show = None if json else printer(color)
     result = llm.generate(
-        text, method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
-        on_step=show,
-        verification=verification, **options,
+        messages_of(text, system) if chat else text,
+        method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
+        on_step=show, verification=verification, **options,
     )  # fmt: skip
     if pool and phrases is not None:
         phrases.save(pool)
