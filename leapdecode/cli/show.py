@@ -9,7 +9,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -23,6 +23,12 @@ COLOURS = {
     "draft": "blue",
     "second": "bright_blue",
     "phrase": "yellow",
+    "suffix": "bright_green",
+    "store": "medium_purple",
+    "pair": "bright_magenta",
+    "token": "bright_cyan",
+    "last": "bright_red",
+    "bigram": "dark_orange",
 }
 BRACKETS = ("\u27e6", "\u27e7")
 
@@ -85,21 +91,24 @@ def pieces_of(result: Result) -> list[Piece]:
     return found
 
 
-def printer(color: bool | None) -> Any:
+def printer(color: bool | None, stream: TextIO | None = None) -> Any:
     """A function that shows a step's pieces: coloured, bracketed, bare where it is no terminal."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    stream = stream or sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
         # a terminal that cannot show a character still gets the text
-        sys.stdout.reconfigure(errors="replace")
+        stream.reconfigure(errors="replace")
     console = Console(
-        force_terminal=True if color else None, no_color=None if color is None else not color
+        file=stream,
+        force_terminal=True if color else None,
+        no_color=None if color is None else not color,
     )
     bare = color is None and not console.is_terminal
     coloured = color if color is not None else not console.no_color
 
     def show(_: int, pieces: list[Any]) -> None:
         if bare:
-            sys.stdout.write("".join(piece.text for piece in pieces))
-            sys.stdout.flush()
+            stream.write("".join(piece.text for piece in pieces))
+            stream.flush()
         else:
             console.print(marked_text(pieces, coloured), end="", soft_wrap=True)
 

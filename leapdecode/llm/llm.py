@@ -19,7 +19,7 @@ from leapdecode.llm.checks import (
 from leapdecode.llm.loading import end_tokens, load, prepacks
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
-from leapdecode.llm.run import DEFAULT_METHOD, Run, raise_first, runs_of, streamed
+from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
 from leapdecode.model.load import prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
@@ -32,12 +32,12 @@ class LLM:
     """A causal language model, decoded by any method without changing its text.
 
     Args:
-        model: "demo" (the embedded pair), a Hugging Face name or folder, or a loaded transformers
-            model.
+        model: "demo" (the embedded pair), a Hugging Face name or folder, a GGUF file, or a loaded
+            transformers model.
         tokenizer: needed for text when `model` is an object; by default loaded with the model.
         draft: a second, smaller model with the same vocabulary, in the same forms.
         device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's
-            dtype (float32 for half precision on a CPU), and sdpa attention where the model has it.
+            dtype (bfloat16 for GGUF; float32 for float16 on a CPU), and sdpa attention if it can.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of
             refusing it.
@@ -147,7 +147,7 @@ class LLM:
         pool: NgramPool | None = None,
         store: Store | None = None,
         stream: Hashable | list[Hashable] = None,
-        on_step: Callable[[int, list[Piece]], None] | None = None,
+        on_step: Callable[[int, list[Piece]], bool | None] | None = None,
         **options: Any,
     ) -> Any:
         """Decode one prompt or many.
@@ -174,7 +174,7 @@ class LLM:
                 in, for methods that take one (suffix, hybrid, auto).
             stream: names the noise: the same stream, seed and position, the same noise. A list has
                 one per prompt. Samples have (stream, their number); by default their number alone.
-            on_step: called with (number of the result, pieces) after every step.
+            on_step: called after every step with (number of the result, pieces); True ends a text.
 
         Returns:
             A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the
@@ -187,15 +187,10 @@ class LLM:
             self, given, sampling, method, verification=verification, budget=budget,
             pool=pool, store=store, stream=stream, **options,
         )  # fmt: skip
-        numbers = {run.request.id: number for number, run in enumerate(runs)}
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
             try:
-                while engine.busy:
-                    for event in engine.step():
-                        if on_step and event.step:
-                            number, ended = numbers[event.request_id], event.finish_reason
-                            on_step(number, runs[number].pieces(event.step, ended is not None))
+                decode_all(engine, runs, on_step)
                 outputs = [engine.result(run.request.id) for run in runs]
             finally:
                 engine.close()

@@ -35,7 +35,7 @@ def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
             raise PromptError("the prompt is empty; give at least one character")
         ids = _encode_text(prompt, _needed(tokenizer), vocabulary)
     elif isinstance(prompt, list | tuple) and prompt and isinstance(prompt[0], Mapping):
-        ids = _encode_chat(list(prompt), _needed(tokenizer))
+        ids = _encode_text(_chat_text(list(prompt), tokenizer), tokenizer, vocabulary, whole=True)
     elif isinstance(prompt, list | tuple):
         ids = list(prompt)
         bad = [token for token in ids if type(token) is not int or not 0 <= token < vocabulary]
@@ -53,14 +53,21 @@ def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
     return ids
 
 
-def _encode_text(prompt: str, tokenizer: Any, vocabulary: int) -> list[int]:
+def messages_of(text: str, system: str | None = None) -> list[Message]:
+    """A user's message as a chat, behind a system message if there is one."""
+    before = [] if system is None else [{"role": "system", "content": system}]
+    return [*before, {"role": "user", "content": text}]
+
+
+def _encode_text(prompt: str, tokenizer: Any, vocabulary: int, whole: bool = False) -> list[int]:
+    """The ids of a text; special tokens are added unless it is `whole`."""
     try:
         prompt.encode()
     except UnicodeEncodeError as error:
         raise PromptError(
             f"the prompt is not valid text ({error.reason} at character {error.start})"
         ) from error
-    ids = list(tokenizer(prompt)["input_ids"])
+    ids = list(tokenizer(prompt, add_special_tokens=not whole)["input_ids"])
     if not ids:
         raise PromptError(
             "the tokenizer makes no tokens of this prompt; was a tokenizer saved with the model?"
@@ -82,13 +89,21 @@ def _needed(tokenizer: Any) -> Any:
     return tokenizer
 
 
-def _encode_chat(messages: list[Message], tokenizer: Any) -> list[int]:
+def _chat_text(messages: list[Message], tokenizer: Any) -> str:
+    """Messages as the model was trained to read them, up to where its answer begins."""
+    from jinja2 import TemplateError
+
     for message in messages:
         if not {"role", "content"} <= set(message):
             raise PromptError(f"a chat message needs 'role' and 'content'; got {sorted(message)}")
-    if not tokenizer.chat_template:
+    if not _needed(tokenizer).chat_template:
         raise PromptError(
-            "this model's tokenizer has no chat template; give the prompt as a string"
+            "this model's tokenizer has no chat template; give the prompt as a string (generate "
+            "without --chat)"
         )
-    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    try:
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except TemplateError as error:
+        reason = " ".join(str(error).split())
+        raise PromptError(f"the model's chat template refuses these messages: {reason}") from error
+    return str(text)

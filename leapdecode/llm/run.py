@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +136,20 @@ def _streams(stream: Any, prompts: int, samples: int) -> list[list[Hashable]]:
     if samples == 1:
         return [[one] for one in given]
     return [[(one, sample) for sample in range(samples)] for one in given]
+
+
+def decode_all(
+    engine: Engine, runs: list[Run], on_step: Callable[[int, list[Piece]], bool | None] | None
+) -> None:
+    """Step until all runs have ended; `on_step` is told their pieces, and ends a text by True."""
+    numbers = {run.request.id: number for number, run in enumerate(runs)}
+    while engine.busy:
+        for event in engine.step():
+            if on_step and event.step:
+                number, ended = numbers[event.request_id], event.finish_reason is not None
+                pieces = runs[number].pieces(event.step, ended)
+                if on_step(number, pieces) is True:
+                    engine.abort(event.request_id)
 
 
 def raise_first(errors: list[Exception | None], results: list[Result]) -> None:

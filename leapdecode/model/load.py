@@ -1,15 +1,10 @@
-"""Loading models and tokenizers: embedded, from a folder, or by their Hugging Face name."""
+"""Loading models and tokenizers: embedded, from a folder or a GGUF file, or by their Hugging Face
+name.
+"""
 
-import contextlib
-import logging
-import socket
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -25,6 +20,8 @@ from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import row_classes
 from leapdecode.model.facts import model_key
+from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
+from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
@@ -60,59 +57,13 @@ def pick_dtype(name: str | torch.dtype) -> torch.dtype | str:
     return DTYPES[name]
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the hub's own retries and warnings out of the user's terminal; errors are raised, and
-    told in one line.
-    """
-    loggers = [logging.getLogger(name) for name in ("huggingface_hub", "transformers")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-
-
-def _offline() -> bool:
-    """Whether the hub's name does not even resolve; its client would retry for half a minute before
-    saying so.
-    """
-    if urllib.request.getproxies():
-        return False
-    host = urllib.parse.urlsplit(huggingface_hub.constants.ENDPOINT).hostname
-    try:
-        socket.getaddrinfo(host, None)
-    except OSError:
-        return True
-    return False
-
-
-def _unavailable(
-    name: str, error: Exception, what: str = "causal model with safetensors weights"
-) -> LeapdecodeError:
-    if Path(name).is_file():
-        return ModelUnavailable(f"{name!r} is a file; give the folder that a model was saved to")
-    if name and Path(name).exists():
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        return ModelUnavailable(f"the folder {name!r} does not hold a loadable {what}: {first}")
-    if not name or name.startswith((".", "/", "~")):
-        return ModelUnavailable(
-            f"there is no folder {name!r}; give one with a saved model, or try `leapdecode demo`"
-        )
-    return ModelUnavailable(
-        f"model {name!r} is not a local folder and cannot be fetched here; "
-        "give a folder with a saved model, or try `leapdecode demo`, which needs no download"
-    )
-
-
 def _from_pretrained(
     name: str, dtype: str | torch.dtype, backends: list[str], trust_remote_code: bool
 ) -> tuple[Any, dict[str, Any]]:
     """The model with the first attention of `backends` that it has, and its loading report."""
     try:
+        if is_gguf(name):
+            return load_gguf(name, dtype, backends[0])
         with quiet():
             return AutoModelForCausalLM.from_pretrained(
                 name,
@@ -120,21 +71,22 @@ def _from_pretrained(
                 attn_implementation=backends[0],
                 trust_remote_code=trust_remote_code,
                 use_safetensors=True,
-                local_files_only=Path(name).exists() or _offline(),
+                local_files_only=Path(name).exists() or offline(),
                 output_loading_info=True,
             )
+    except LeapdecodeError:
+        raise
     except (OSError, KeyError, SafetensorError) as error:
-        raise _unavailable(name, error) from error
+        raise unavailable(name, error) from error
     except (ValueError, ImportError) as error:
         message = str(error)
         if "Unrecognized model" in message:
-            raise _unavailable(name, error) from error
+            raise unavailable(name, error) from error
         if "Unrecognized configuration class" in message:
             raise UnsupportedModel(
                 f"{name!r} is no decoder-only causal model that transformers knows"
             ) from error
-        lacks_sdpa = "sdpa" in message or "scaled_dot_product" in message
-        if not lacks_sdpa or len(backends) == 1:
+        if not lacks_sdpa(error) or len(backends) == 1:
             first = (message.splitlines() or ["?"])[0][:300]
             raise UnsupportedModel(f"{name}: {first}") from error
     return _from_pretrained(name, dtype, backends[1:], trust_remote_code)
@@ -147,7 +99,8 @@ def load_model(
     attn_implementation: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A causal model in evaluation mode; float16 becomes float32 on a CPU when `dtype` is "auto".
+    """A causal model in evaluation mode; when `dtype` is "auto", float16 becomes float32 on a CPU,
+    and a GGUF file bfloat16.
 
     Raises:
         ModelUnavailable: there is no such model here.
@@ -160,7 +113,7 @@ def load_model(
             f"{', '.join(ATTENTION)}"
         )
     if not name:
-        raise _unavailable(name, OSError())
+        raise unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
     model, found = _from_pretrained(name, wanted, backends, trust_remote_code)
     absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
@@ -176,15 +129,17 @@ def load_model(
 
 def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
     """The tokenizer saved with a model; raises `ModelUnavailable`."""
+    if is_gguf(name):
+        return load_gguf_tokenizer(name)
     try:
         with quiet():
             return AutoTokenizer.from_pretrained(
                 name,
                 trust_remote_code=trust_remote_code,
-                local_files_only=Path(name).exists() or _offline(),
+                local_files_only=Path(name).exists() or offline(),
             )
     except Exception as error:  # the tokenizers library raises it bare for a damaged file
-        raise _unavailable(name, error, "tokenizer") from error
+        raise unavailable(name, error, "tokenizer") from error
 
 
 def resolve(name: str, role: str) -> str:

