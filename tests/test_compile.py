@@ -9,6 +9,7 @@ from tiny import CONFIGS, decode, model, new_model, prompts, runner, texts
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.methods import names
+from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.cost import curve_key
 from leapdecode.model.load import prepare
 
@@ -46,8 +47,8 @@ def test_same_text_and_no_further_graph(light, compiled, temperature):
     assert graphs() == made
 
 
-def test_two_graphs_serve_a_window_too():
-    """Texts below and beyond a sliding window, whose masks are one there and two here."""
+def test_two_graphs_serve_all_layers():
+    """Texts below and beyond a sliding window, which one of the two layers has."""
     torch.set_num_threads(1)
     before, params = graphs(), SamplingParams(max_tokens=90)
     on = prepare(model("gemma3"), compiled=True)
@@ -59,14 +60,23 @@ def test_two_graphs_serve_a_window_too():
     assert graphs() == before + 2
 
 
+def test_many_layers_are_one_graph():
+    torch.set_num_threads(1)
+    config, before = CONFIGS["llama"](), graphs()
+    config.num_hidden_layers = 9
+    prepare(new_model(config), compiled=True)
+    assert graphs() == before + 2
+
+
 def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch):
-    rows, forward = [], compiled.runner.compiled.forward
+    rows, forward = [], CompiledForward.__call__
 
-    def noted(**given):
-        rows.append(given["input_ids"].shape[1])
-        return forward(**given)
+    def noted(self, **given):
+        if self is compiled.runner.compiled:
+            rows.append(given["input_ids"].shape[1])
+        return forward(self, **given)
 
-    monkeypatch.setattr(compiled.runner.compiled, "forward", noted)
+    monkeypatch.setattr(CompiledForward, "__call__", noted)
     for prompt, prefill in ((PROMPTS[0], 0), (PROMPTS[2], 1)):
         rows.clear()
         stats = compiled.generate(
@@ -87,11 +97,9 @@ def test_half_precision_does_not_hide_a_wrong_graph(rows, monkeypatch):
     """Wrong for single rows alone, or for the probe's tree alone."""
 
     def careless(forward, **_):
-        def wrong(**given):
-            output = forward(**given)
-            if given["input_ids"].shape[1] == rows:
-                output.logits = output.logits.roll(1, -1)
-            return output
+        def wrong(layer, args, given):
+            hidden = forward(layer, args, given)
+            return hidden.roll(1, -1) if args[0].shape[1] == rows else hidden
 
         return wrong
 
@@ -104,9 +112,11 @@ def test_a_graph_that_computes_something_else_is_refused(monkeypatch):
     """A graph that leaves the mask out must not pass the probe."""
 
     def careless(forward, **_):
-        return lambda attention_mask, **given: forward(
-            attention_mask=torch.zeros_like(attention_mask), **given
-        )
+        def wrong(layer, args, given):
+            mask = torch.zeros_like(given["attention_mask"])
+            return forward(layer, args, given | {"attention_mask": mask})
+
+        return wrong
 
     monkeypatch.setattr(torch, "compile", careless)
     with pytest.raises(OptionError, match=r"compile=True .* LlamaForCausalLM .* differ from plain"):
@@ -115,7 +125,7 @@ def test_a_graph_that_computes_something_else_is_refused(monkeypatch):
 
 def test_a_machine_that_cannot_compile_is_named(monkeypatch):
     def absent(forward, **_):
-        def fail(**given):
+        def fail(*given):
             raise RuntimeError("No working C++ compiler found")
 
         return fail

@@ -14,7 +14,7 @@ from leapdecode import SamplingParams
 from leapdecode.core import Request, Sequence, TokenTree
 from leapdecode.core.buckets import BOUNDS, BUCKETS, bucket_of
 from leapdecode.methods import make
-from leapdecode.methods.evidence import DRAFT, NAMES, Chances, match_bucket, sharpened
+from leapdecode.methods.evidence import Chances, match_bucket, place_of, sharpened
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
@@ -86,8 +86,10 @@ def test_what_was_likely_at_rejected_nodes_is_recycled():
         (1, 2): [(5, bucket_of(0.9))], (2, 3): [(6, bucket_of(0.5))], (2, 4): [(7, 1)],
     }  # fmt: skip
     assert sources.recycled.last == [(6, bucket_of(0.5))]
-    assert sources.following([9, 4], at_root=False)[7][NAMES.index("token")] == 1
-    assert sources.following([2, 4], at_root=False)[7][NAMES.index("pair")] == 1
+    assert sources.following([9, 4], at_root=False)[7] == [place_of("token") + 1]
+    assert sources.following([2, 4], at_root=False)[7] == [
+        place_of("pair") + 1, place_of("token") + 1,
+    ]  # fmt: skip
 
 
 def test_buckets_are_ordered():
@@ -97,13 +99,12 @@ def test_buckets_are_ordered():
 
 
 def test_chances_start_as_fitted_and_learn():
-    chances = Chances()
-    evidence = [0] * len(NAMES)
-    evidence[0] = match_bucket(20, first=True)
-    alone = chances.of([match_bucket(1, first=True), *evidence[1:]])
-    assert chances.of(evidence) > 4 * alone
-    evidence[DRAFT] = BUCKETS - 1  # the draft does not name it
+    chances, suffix = Chances(), place_of("suffix")
+    evidence = [suffix + match_bucket(20, first=True)]
+    assert chances.of(evidence) > 4 * chances.of([suffix + match_bucket(1, first=True)])
+    evidence.append(place_of("draft") + BUCKETS - 1)  # the draft does not name it
     assert chances.of(evidence) < 0.2
+    assert chances.source(evidence) == "suffix"
     for _ in range(200):
         chances.learn(evidence, hit=True)
     assert chances.of(evidence) > 0.8

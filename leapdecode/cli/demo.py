@@ -128,7 +128,8 @@ def _show(row: dict[str, Any], color: bool | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from leapdecode.cli.show import escape, legend, marked_text, pieces_of
+    from leapdecode.cli.plain import escape
+    from leapdecode.cli.show import legend, marked_text, pieces_of
 
     console = Console(
         force_terminal=True if color else None,

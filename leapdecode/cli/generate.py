@@ -184,7 +184,7 @@ def generate(
     if json:
         print_json(result.to_dict())
     else:
-        print_summary(result, explain, llm.runner.max_length)
+        print_summary(result, explain, llm.runner.max_length, llm.shared.cost())
     if result.audit and result.audit["unexplained"]:
         raise typer.Exit(1)
 

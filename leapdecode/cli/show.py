@@ -6,7 +6,6 @@ brackets when there are several of them.
 
 import io
 import sys
-import unicodedata
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, TextIO
@@ -14,6 +13,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from leapdecode.cli.explain import StepCost, explain_steps
+from leapdecode.cli.plain import escape
 from leapdecode.llm.result import Piece, Result
 
 COLOURS = {
@@ -28,23 +29,8 @@ COLOURS = {
     "pair": "bright_magenta",
     "token": "bright_cyan",
     "last": "bright_red",
-    "bigram": "dark_orange",
 }
 BRACKETS = ("\u27e6", "\u27e7")
-
-
-def escape(text: str) -> str:
-    """Make control characters visible, so that model text cannot steer a terminal; newlines and
-    tabs stay.
-    """
-    return "".join(
-        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf") else _visible(c)
-        for c in text
-    )
-
-
-def _visible(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def styled(piece: Piece) -> Text:
@@ -115,26 +101,14 @@ def printer(color: bool | None, stream: TextIO | None = None) -> Any:
     return show
 
 
-def print_summary(result: Any, explain: bool, context: int) -> None:
+def print_summary(result: Any, explain: bool, context: int, cost: StepCost | None = None) -> None:
+    """What was decoded, on stderr; `cost` is what forwards take here, where that is known."""
     sys.stdout.write("\n")
     sys.stdout.flush()
     console, stats = Console(stderr=True), result.stats
     full = len(result.prompt_token_ids) + stats.tokens >= context
     if explain:
-        num_shown = 0
-        for number, step in enumerate(result.steps):
-            shown = [
-                escape(piece).replace("\n", "\\n")
-                for piece in result.pieces[num_shown : num_shown + len(step.tokens)]
-            ]
-            num_shown += len(step.tokens)
-            parts = [
-                f"'{piece}':{source}" for piece, source in zip(shown, step.sources, strict=True)
-            ]
-            console.print(
-                Text(f"{number:4d}  {step.rows:4d} rows  +{len(step.tokens)}  {'  '.join(parts)}"),
-                soft_wrap=True,
-            )
+        explain_steps(console, result, cost)
     speed = f"{stats.tokens_per_second:.0f} tokens/s" if stats.decode_seconds else ""
     console.print(
         Text(

@@ -8,11 +8,16 @@ from typing import Any
 class Step:
     """One target forward that gave tokens: the accepted tokens, where each was guessed, and the
     rows evaluated.
+
+    `guesses` counts the evaluated nodes of the method's tree by source, `cut` those that a budget
+    left out.
     """
 
     tokens: list[int]
     sources: list[str]
     rows: int
+    guesses: dict[str, int] = field(default_factory=dict)
+    cut: int = 0
 
 
 @dataclass

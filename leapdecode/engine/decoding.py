@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 
-from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, TokenTree
+from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, Step, TokenTree
 from leapdecode.engine.exact_trees import Carried, arrange
 from leapdecode.engine.logprobs import of_path
 from leapdecode.errors import InvalidTree
@@ -36,6 +36,7 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         num_emitted = sequence.extend(
             verdict.tokens[:final], verdict.sources[:final], found.step_rows
         )
+        _note_guesses(sequence.steps[-1], tree)
         if sequence.params.logprobs is not None:
             sequence.logprobs += of_path(
                 found, verdict.path[:num_emitted], verdict.tokens, sequence.params
@@ -73,3 +74,12 @@ def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
     if method.planner is not None:
         method.planner.cut(tree, len(sequence.tokens), method.required_nodes(), carried)
     return tree
+
+
+def _note_guesses(step: Step, tree: TokenTree) -> None:
+    """Record where the step's guesses came from."""
+    step.cut = len(tree.skipped)
+    for node in range(1, len(tree)):
+        if node not in tree.skipped:
+            source = tree.sources[node]
+            step.guesses[source] = step.guesses.get(source, 0) + 1

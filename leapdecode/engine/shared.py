@@ -8,7 +8,7 @@ from typing import Any
 from leapdecode.core import Sequence
 from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
-from leapdecode.methods.planner import Planner
+from leapdecode.methods.planner import Planner, StepCost
 from leapdecode.model.cost import CostCurve, row_costs
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
@@ -54,6 +54,11 @@ class Shared:
         limited = wanted is not None or self._most_rows(batch) is not None
         planner = self._planner(method, wanted, batch) if limited else None
         return planner, self._pool(method, pool)
+
+    def cost(self) -> StepCost | None:
+        """What the target's forwards take here, where a planner has measured it."""
+        known = [planner.cost for planner in self.planners.values() if planner.cost is not None]
+        return known[0] if known else None
 
     def _most_rows(self, batch: int) -> int | None:
         """The rows that exact decoding leaves each of `batch` sequences in one forward; None where

@@ -1,8 +1,8 @@
 """The chance that a guess is right, from all sources that name it: logistic regression, online.
 
-A candidate's evidence is one bucket per column: how long the suffix match was, how probable the
-token was where it was recycled, and so on; 0 where a source does not name it. With a bias and a
-weight per column and bucket,
+A candidate's evidence is a bucket of every column that names it: how long the suffix match was, how
+probable the token was where it was recycled, and so on. With a bias and a weight per column and
+bucket,
 
     chance = 1 / (1 + exp(-(bias + sum of weights))),
 
@@ -24,20 +24,24 @@ LIMIT = 8.0  # of the sum of weights
 MATCHES = (1, 2, 3, 4, 6, 9, 16)  # match lengths from which on a bucket begins
 LATER = len(MATCHES)  # added to the bucket of a match that is not the first
 BIAS = -3.1
-# one weight per bucket of match lengths, for the longest match and for later ones
-MATCHED = [0.0, 0.8, 1.7, 1.7, 2.4, 3.0, 3.1, 3.3, 0.1, 0.4, 0.0, 0.5, 0.0, 0.0, 0.0]
-# column -> weights by bucket
+# by bucket of match lengths: for the longest match, then for later ones
+MATCHED = [0.8, 1.7, 1.7, 2.4, 3.0, 3.1, 3.3, 0.1, 0.4, 0.0, 0.5, 0.0, 0.0, 0.0]
+# column -> weights of its buckets, the first of which is 1
 COLUMNS = {
     "suffix": MATCHED,
-    "pair": [0.0, 1.2, 1.3, 1.0, 0.6, 0.4, 0.1, -0.3, -0.7, -0.9],
-    "token": [0.0, 2.4, 1.8, 1.8, 1.5, 1.0, 0.5, -0.2, -0.5, -0.6],
-    "last": [0.0] + [-0.4] * (BUCKETS - 1),
+    "pair": [1.2, 1.3, 1.0, 0.6, 0.4, 0.1, -0.3, -0.7, -0.9],
+    "token": [2.4, 1.8, 1.8, 1.5, 1.0, 0.5, -0.2, -0.5, -0.6],
+    "last": [-0.4] * (BUCKETS - 1),
     "store": MATCHED,
-    "draft": [0.0, 4.8, 1.9, 1.5, 1.5, 1.2, 0.3, -0.4, -0.7, -2.6],
+    "draft": [4.8, 1.9, 1.5, 1.5, 1.2, 0.3, -0.4, -0.7, -2.6],
 }
-NAMES = tuple(COLUMNS)
-DRAFT = NAMES.index("draft")
-Evidence = list[int]  # a bucket per column
+NAMES = [name for name, weights in COLUMNS.items() for _ in weights]  # by place of a weight
+Evidence = list[int]  # places of weights, one for each column that names a candidate
+
+
+def place_of(column: str) -> int:
+    """What, added to a bucket of a column, is the place of its weight."""
+    return NAMES.index(column) - 1
 
 
 def match_bucket(length: int, first: bool) -> int:
@@ -51,30 +55,25 @@ class Chances:
 
     def __init__(self) -> None:
         self.bias = BIAS
-        self.weights = [list(weights) for weights in COLUMNS.values()]
+        self.weights = [weight for weights in COLUMNS.values() for weight in weights]
 
     def of(self, evidence: Evidence) -> float:
         """The chance that a candidate is the target's choice, given that its parent is."""
         total = self.bias
-        for weights, bucket in zip(self.weights, evidence, strict=True):
-            total += weights[bucket]
+        for place in evidence:
+            total += self.weights[place]
         return 1.0 / (1.0 + math.exp(-max(min(total, LIMIT), -LIMIT)))
 
     def learn(self, evidence: Evidence, hit: bool) -> None:
         """Take in whether a candidate was the target's choice."""
         step = RATE * (hit - self.of(evidence))
         self.bias += step
-        for weights, bucket in zip(self.weights, evidence, strict=True):
-            if bucket:
-                weights[bucket] += step
+        for place in evidence:
+            self.weights[place] += step
 
     def source(self, evidence: Evidence) -> str:
         """The column that speaks most for a candidate."""
-        found, best = NAMES[0], -math.inf
-        for name, weights, bucket in zip(NAMES, self.weights, evidence, strict=True):
-            if bucket and weights[bucket] > best:
-                found, best = name, weights[bucket]
-        return found
+        return NAMES[max(evidence, key=self.weights.__getitem__)]
 
 
 def sharpened(chance: float, noise: float) -> float:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 from leapdecode.core import ForwardResult, Sequence, TokenTree
 from leapdecode.core.buckets import BUCKETS, bucket_of
-from leapdecode.methods.evidence import DRAFT, NAMES, Chances, Evidence, sharpened
+from leapdecode.methods.evidence import Chances, Evidence, place_of, sharpened
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
 from leapdecode.verify.counter import counter_key, gumbel_of
+
+DRAFT = place_of("draft")
 
 
 @dataclass
@@ -109,11 +111,11 @@ class Growth:
 
     def _enter(self, offered: dict[int, Evidence], likely: list[tuple[int, float]]) -> None:
         """Note how probable the draft finds each candidate; its own ones join."""
-        for evidence in offered.values():
-            evidence[DRAFT] = BUCKETS - 1
+        named = dict(likely)
+        for token in offered.keys() - named.keys():
+            offered[token].append(DRAFT + BUCKETS - 1)
         for token, probability in likely:
-            evidence = offered.setdefault(token, [0] * len(NAMES))
-            evidence[DRAFT] = bucket_of(probability)
+            offered.setdefault(token, []).append(DRAFT + bucket_of(probability))
 
     def _weigh(self) -> None:
         """Work out the chances of nodes and candidates anew."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from leapdecode.methods.evidence import NAMES, Evidence, match_bucket
+from leapdecode.methods.evidence import Evidence, match_bucket, place_of
 from leapdecode.pools.recycled import RecycledTokens
 from leapdecode.pools.suffixes import LONGEST, SuffixIndex
 from leapdecode.verify.walk import Verdict
@@ -33,7 +33,7 @@ class Sources:
         }
         if store is not None:
             known["store"] = lambda context, _: _matches(store, context)
-        self.asked = [(NAMES.index(name), known[name]) for name in columns if name in known]
+        self.asked = [(place_of(name), known[name]) for name in columns if name in known]
 
     def read(self, tokens: list[int]) -> None:
         """Take in what is new of the text."""
@@ -47,13 +47,9 @@ class Sources:
     def following(self, context: list[int], at_root: bool) -> dict[int, Evidence]:
         """Candidates behind `context`, with their evidence."""
         found: dict[int, Evidence] = {}
-        width = len(NAMES)
-        for column, following in self.asked:
+        for place, following in self.asked:
             for token, bucket in following(context, at_root):
-                evidence = found.get(token)
-                if evidence is None:
-                    evidence = found[token] = [0] * width
-                evidence[column] = bucket
+                found.setdefault(token, []).append(place + bucket)
         return found
 
     def recycle(self, tokens: list[int], parents: list[int], before: int, verdict: Verdict) -> None:

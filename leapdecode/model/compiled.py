@@ -33,8 +33,8 @@ def decoder_layers(model: Any) -> list[Any]:
 
 
 class CompiledForward:
-    """A graph for a single row and one for 2 to `MOST_ROWS`, for any number of visible slots, per
-    kind of layer.
+    """A graph for a single row and one for 2 to `MOST_ROWS`, for any number of visible slots and
+    for all layers of a class that are alike.
 
     Another number of threads after the first calls (`torch.set_num_threads`) means other graphs,
     made anew.

@@ -1,0 +1,121 @@
+"""Prepacked weights: the model's own results up to rounding, and the model as it was outside."""
+
+import copy
+
+import pytest
+import torch
+from tiny import CONFIGS, MORE_CONFIGS, new_model
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.model.load import prepare
+from leapdecode.model.prepacked import KNOWN, prepacked
+from leapdecode.model.runner import Runner
+
+LINEAR = ("llama", "qwen3", "gemma3", "mistral", "phi", "phi3", "falcon", "cohere", "olmo2", "gptj")
+PROMPTS = ["def fib(n):", "Question: Ann has 4 cards and gets 3 more. How many?\nAnswer:"]
+
+
+def packed_of(name, dtype=torch.float32):
+    model = new_model((CONFIGS | MORE_CONFIGS)[name](), dtype)
+    runner = Runner(model)
+    return model, runner, prepacked(model, runner.try_rows)
+
+
+def forwards(model):
+    return [module for module in model.modules() if "forward" in module.__dict__]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", LINEAR)
+def test_logits_are_the_models_up_to_rounding(name, dtype):
+    model, runner, packed = packed_of(name, dtype)
+    with torch.inference_mode():
+        plain = runner.try_rows(5)
+        with packed:
+            found = runner.try_rows(5)
+    tolerance = 1e-4 if dtype == torch.float32 else 0.2
+    assert float((found - plain).abs().max() / plain.float().std()) < tolerance
+    assert forwards(model) == []
+
+
+def test_layers_with_one_input_are_one_product():
+    """Queries, keys and values; gate and up; the output of attention, of the block and the head."""
+    sizes = [one.sizes for one in packed_of("llama")[2].packed]
+    assert sizes == [[32, 16, 16], [32], [64, 64], [32]] * 2 + [[64]]
+
+
+def test_outside_its_block_the_model_is_as_it_was():
+    model, _, packed = packed_of("llama")
+    with packed:
+        assert len(forwards(model)) == 15
+        with packed:
+            assert len(forwards(model)) == 15
+        assert len(forwards(model)) == 15
+    assert forwards(model) == []
+    with pytest.raises(ZeroDivisionError), packed:
+        raise ZeroDivisionError
+    assert forwards(model) == []
+    copied = copy.deepcopy(model)
+    assert forwards(copied) == []
+
+
+@pytest.mark.parametrize("change", ["in place", "another parameter"])
+def test_a_changed_weight_is_packed_anew(change):
+    model, runner, packed = packed_of("llama")
+    layer = model.model.layers[0].mlp.up_proj
+    with torch.no_grad():
+        if change == "in place":
+            layer.weight.mul_(3.0)
+        else:
+            layer.weight = torch.nn.Parameter(layer.weight * 3.0)
+        plain = runner.try_rows(5)
+        with packed:
+            found = runner.try_rows(5)
+    assert torch.allclose(found, plain, rtol=1e-3, atol=1e-4)
+
+
+def test_a_model_that_changes_its_input_in_between_is_not_packed():
+    """Layers given one tensor, which is another text for the second of them."""
+    model = new_model(CONFIGS["llama"](), torch.float32)
+
+    for layer in model.model.layers:
+        mlp = layer.mlp
+
+        def forward(rows, mlp=mlp):
+            gate = mlp.gate_proj(rows)
+            rows.mul_(5.0)
+            return mlp.down_proj(torch.nn.functional.silu(gate) * mlp.up_proj(rows))
+
+        mlp.forward = forward
+    assert prepacked(model, Runner(model).try_rows) is None
+    assert model not in KNOWN
+
+
+def test_nothing_to_pack():
+    for name, dtype in (("gpt2", torch.float32), ("llama", torch.float64)):
+        model = new_model(CONFIGS[name](), dtype)
+        runner = prepare(model, prepack=True)
+        packed = runner.prepacked
+        assert packed is None or all(len(one.sizes) == 1 for one in packed.packed)
+
+
+def test_same_texts_by_packed_layers_and_by_a_twin():
+    """The embedded pair in float32; a second LLM on the same model shares the packed weights."""
+    llm = LLM("demo", prepack=True, exact=False)
+    twin = LLM(llm.model, llm.tokenizer, draft=llm.draft, prepack=True, exact=False)
+    assert twin.runner.prepacked is llm.runner.prepacked is not None
+    for temperature in (0.0, 0.9):
+        sampling = SamplingParams(max_tokens=48, temperature=temperature, seed=3)
+        plain = [llm.generate(p, method="autoregressive", sampling=sampling) for p in PROMPTS]
+        for method in ("auto", "ouroboros", "lookahead"):
+            found = twin.generate(PROMPTS, method=method, sampling=sampling, batch_size=2)
+            assert [one.token_ids for one in found] == [one.token_ids for one in plain], method
+        assert sum(one.stats.target_forwards for one in plain) > sum(
+            one.stats.target_forwards for one in found
+        )
+
+
+def test_a_wrong_argument():
+    with pytest.raises(OptionError, match="prepack='yes' must be 'auto', True or False"):
+        LLM("demo", prepack="yes")
