@@ -25,7 +25,16 @@ def run(*arguments, stdin=None, **environment):
 @pytest.fixture(scope="module")
 def document():
     done = run(
-        "generate", "def fib(n):", "--max-tokens", "24", "-o", "window=4", "--audit", "--json"
+        "generate",
+        "def fib(n):",
+        "--max-tokens",
+        "24",
+        "--method",
+        "lookahead",
+        "-o",
+        "window=4",
+        "--audit",
+        "--json",
     )
     assert done.returncode == 0
     return json.loads(done.stdout)
@@ -48,7 +57,7 @@ def test_json_has_the_published_schema(document):
     }  # fmt: skip
     assert stats["tokens"] == len(document["token_ids"]) == sum(stats["accepted_lengths"])
     assert [len(step["tokens"]) for step in document["steps"]] == stats["accepted_lengths"]
-    assert set(document["steps"][0]) == {"tokens", "sources", "rows"}
+    assert set(document["steps"][0]) == {"tokens", "sources", "rows", "guesses", "cut"}
     assert document["audit"]["unexplained"] == 0
 
 
@@ -151,10 +160,22 @@ def test_doctor():
 
 BAD = {
     "unknown method": (["generate", "x", "--method", "lookahed"], 2, "did you mean 'lookahead'"),
-    "unknown option": (["generate", "x", "-o", "windw=3"], 2, "'window'"),
-    "option without a value": (["generate", "x", "-o", "window"], 2, "KEY=VALUE"),
-    "option of a wrong type": (["generate", "x", "-o", "window=many"], 2, "whole number"),
-    "option out of range": (["generate", "x", "-o", "ngram=1"], 2, "at least 2"),
+    "unknown option": (["generate", "x", "--method", "lookahead", "-o", "windw=3"], 2, "'window'"),
+    "option without a value": (
+        ["generate", "x", "--method", "lookahead", "-o", "window"],
+        2,
+        "KEY=VALUE",
+    ),
+    "option of a wrong type": (
+        ["generate", "x", "--method", "lookahead", "-o", "window=many"],
+        2,
+        "whole number",
+    ),
+    "option out of range": (
+        ["generate", "x", "--method", "lookahead", "-o", "ngram=1"],
+        2,
+        "at least 2",
+    ),
     "temperature": (["generate", "x", "--temperature", "-1"], 2, "temperature"),
     "max tokens": (["generate", "x", "--max-tokens", "0"], 2, "max_tokens"),
     "empty prompt": (["generate", ""], 2, "empty"),
@@ -278,7 +299,7 @@ def test_an_ascii_terminal_still_gets_the_text():
 
 
 def test_a_draft_that_is_not_used_is_said(tmp_path):
-    done = run("generate", "x", "--draft", "demo", "--max-tokens", "4")
+    done = run("generate", "x", "--draft", "demo", "--method", "suffix", "--max-tokens", "4")
     assert (done.returncode, done.stderr.decode().count("changes nothing")) == (0, 1)
 
 

@@ -310,9 +310,10 @@ def test_a_draft_is_not_even_opened_by_methods_without_one(llm, monkeypatch):
         raise AssertionError("the draft was opened")
 
     monkeypatch.setattr(llm.draft_runner, "open", refuse)
-    assert (
-        llm.generate("def f(n):", sampling=SamplingParams(max_tokens=8)).stats.draft_forwards == 0
-    )
+    sampling = SamplingParams(max_tokens=8)
+    for method in ("lookahead", "suffix"):
+        assert llm.generate("def f(n):", method=method, sampling=sampling).stats.draft_forwards == 0
+    assert llm.generate("def f(n):", method="hybrid", draft=False, sampling=sampling).text
     with pytest.raises(AssertionError, match="opened"):
         llm.generate("def f(n):", method="draft_model", sampling=SamplingParams(max_tokens=8))
 

@@ -468,6 +468,10 @@ def traffic(source, count, verification):
         method = source.choice(names())
         options = {"window": source.randrange(1, 9)} if method in ("lookahead", "jacobi") else {}
         verifier = source.choice(["seeded", verification])
+        if (method, verifier) == ("auto", "rejection"):
+            method = (
+                "hybrid"  # what it has learnt decides about its trees, and they about the draws
+            )
         asked.append(
             (Request(prompt, sampling, method, options, verifier, stream=number % 3), fate)
         )

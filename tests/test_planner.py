@@ -361,8 +361,9 @@ def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
     told = []
     monkeypatch.setattr(Planner, "judge_window", lambda self, *facts: told.append(facts))
     found = llm.generate(
-        find("math").prompts(1)[0], sampling=SHORT, budget="auto", guesses=0, pool_from_prompt=False
-    )
+        find("math").prompts(1)[0], method="lookahead", sampling=SHORT, budget="auto",
+        guesses=0, pool_from_prompt=False,
+    )  # fmt: skip
     guessed = [source for step in found.steps for source in step.sources if source != "target"]
     assert set(guessed) == {"window"}
     assert sum(gained for gained, *_ in told) == len(guessed)

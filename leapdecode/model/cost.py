@@ -34,6 +34,8 @@ __all__ = [
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CONTEXTS = (64, 512)
+SECONDS = 4.0  # that repeats may take at a context, where nobody asked for a curve
+STEEP = 8.0  # times one row's: forwards that no planner would choose
 ROUNDED = 32  # tokens
 LARGEST = 1e12  # no count and no time is larger; in milliseconds, thirty years
 
@@ -59,7 +61,12 @@ def _synchronise(runner: Runner) -> None:
 
 
 def _times(
-    runner: Runner, context: int, counts: list[int], repeats: int, batch: int
+    runner: Runner,
+    context: int,
+    counts: list[int],
+    repeats: int,
+    batch: int,
+    seconds: float | None = None,
 ) -> dict[int, list[float]]:
     """Seconds per row count.
 
@@ -75,18 +82,33 @@ def _times(
     for text in texts:
         cache.allocate(text)
     cache.forward([Forward("target", text, _chain(probe[context - 1 : context])) for text in texts])
+
+    def timed(rows: int) -> float:
+        asked = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
+        _synchronise(runner)
+        began = time.perf_counter()
+        for raw in cache.forward(asked):
+            raw.logits_NV.max(-1).indices.tolist()  # a step chooses at every row
+        return time.perf_counter() - began
+
+    # the first round warms up, and shows what there is time for
+    first = {rows: timed(rows) for rows in counts}
+    if seconds is not None:
+        counts = _worth_timing(first)
+        repeats = max(min(repeats, int(seconds / sum(first[rows] for rows in counts))), 1)
     taken: dict[int, list[float]] = {rows: [] for rows in counts}
-    for repeat in range(repeats + 1):
+    for _ in range(repeats):
         for rows in source.sample(counts, len(counts)):
-            asked = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
-            _synchronise(runner)
-            began = time.perf_counter()
-            for raw in cache.forward(asked):
-                raw.logits_NV.max(-1).indices.tolist()  # a step chooses at every row
-            if repeat:  # the first round warms up
-                taken[rows].append(time.perf_counter() - began)
+            taken[rows].append(timed(rows))
     cache.close()
     return taken
+
+
+def _worth_timing(first: dict[int, float]) -> list[int]:
+    """Row counts up to the first at which a forward takes more than `STEEP` times the fastest."""
+    counts = sorted(first)
+    steep = [rows for rows in counts if first[rows] > STEEP * min(first.values())]
+    return [rows for rows in counts if not steep or rows <= max(steep[0], counts[1])]
 
 
 def _chain(tokens: list[int]) -> TokenTree:
@@ -96,15 +118,23 @@ def _chain(tokens: list[int]) -> TokenTree:
 
 
 def measure_row_costs(
-    runner: Runner, repeats: int = 9, tick: Callable[[], Any] = lambda: None, batch: int = 1
+    runner: Runner,
+    repeats: int = 9,
+    tick: Callable[[], Any] = lambda: None,
+    batch: int = 1,
+    seconds: float | None = None,
 ) -> list[RowCost]:
-    """The curve at two context lengths (fewer rows or contexts where the model's own is short)."""
+    """The curve at two context lengths (fewer rows or contexts where the model's own is short).
+
+    With `seconds`, fewer repeats where so many would take longer than that at a context, and no
+    numbers of rows whose forwards take many times one row's.
+    """
     found = []
     for context in CONTEXTS if runner.max_length > CONTEXTS[0] + 1 else (runner.max_length // 2,):
         counts = [rows for rows in ROWS if context + rows <= runner.max_length]
         if len(counts) < 2:
             continue
-        taken = _times(runner, context, counts, repeats, batch)
+        taken = _times(runner, context, counts, repeats, batch, seconds)
         medians = {rows: statistics.median(values) * 1e3 for rows, values in taken.items()}
         found += [
             RowCost(context, rows, value, value / medians[1], min(taken[rows]) * 1e3)
@@ -184,7 +214,7 @@ def row_costs(
     key = curve_key(runner, batch)
     known = _curve(kept(key, path))
     if known is None:
-        known = measure_row_costs(runner, repeats, batch=batch)
+        known = measure_row_costs(runner, repeats, batch=batch, seconds=SECONDS)
         keep_costs(known, key, path)
     return known
 

@@ -142,12 +142,13 @@ class DraftSampler(Sampler):
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int], top: int = 1
     ) -> Tensor:
         self.sampled_from = self.distribution(logits_NV, context, tree, nodes)
+        self.scores_NV = self.sampled_from.log()
         sound = self.sampled_from.isfinite().all(-1, keepdim=True)
         drawn = []
         for _ in range(top if self.replaced else 1):
             self.calls += 1
             self.stream = ("draft", self.origin, self.calls)
             columns = torch.arange(logits_NV.shape[-1], device=logits_NV.device)
-            scores = self.sampled_from.log() + self.noise(tree, nodes, len(context), columns)
+            scores = self.scores_NV + self.noise(tree, nodes, len(context), columns)
             drawn.append(scores.topk(1 if self.replaced else top, -1).indices)
         return torch.cat(drawn, -1).masked_fill(~sound, NOT_FINITE)
