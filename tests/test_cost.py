@@ -10,7 +10,8 @@ from tiny import CONFIGS, new_model, runner
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import cost, facts
-from leapdecode.model.cost import RowCost, curve_key, keep, keep_costs, kept, measured_on, row_costs
+from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
+from leapdecode.model.facts import keep, kept
 
 CURVE = [RowCost(64, rows, 1.0 + rows, 1.0, 1.0 + rows) for rows in (1, 2, 128)]
 POINTS = [asdict(one) for one in CURVE]

@@ -80,7 +80,7 @@ def _facts(llm: Any) -> dict[str, Any]:
     import transformers
 
     from leapdecode import __version__
-    from leapdecode.model.cost import device_name
+    from leapdecode.model.facts import device_name
 
     place = llm.runner.device
     name = device_name(place)

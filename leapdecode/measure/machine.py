@@ -11,7 +11,7 @@ import torch
 import transformers
 
 import leapdecode
-from leapdecode.model.cost import device_name
+from leapdecode.model.facts import device_name
 
 
 def machine(device: torch.device) -> dict[str, Any]:

@@ -14,23 +14,8 @@ from typing import Any
 import torch
 
 from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.model.facts import cache_file, device_name, keep, kept, model_key
+from leapdecode.model.facts import keep, kept, model_key
 from leapdecode.model.runner import Runner
-
-__all__ = [
-    "CostCurve",
-    "RowCost",
-    "cache_file",
-    "curve_key",
-    "device_name",
-    "keep",
-    "keep_costs",
-    "kept",
-    "measure_row_costs",
-    "measured_on",
-    "model_key",
-    "row_costs",
-]
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CONTEXTS = (64, 512)
@@ -101,6 +86,7 @@ def _times(
         for rows in source.sample(counts, len(counts)):
             taken[rows].append(timed(rows))
     cache.close()
+    runner.shrink(0)  # it is in nobody's account
     return taken
 
 

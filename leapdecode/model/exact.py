@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from leapdecode.core import Forward
-from leapdecode.model.cost import keep, kept, model_key
 from leapdecode.model.exact_probe import MOST_ROWS, Probe
+from leapdecode.model.facts import keep, kept, model_key
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
