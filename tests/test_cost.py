@@ -124,7 +124,7 @@ def test_a_curve_is_written_in_the_known_form(tmp_path):
 
 def test_facts_of_another_kind_are_kept_beside_curves(tmp_path):
     path, on = tmp_path / "costs.json", runner("llama")
-    key = f"{cost.model_key(on)} | exact"
+    key = f"{facts.model_key(on)} | exact"
     assert kept(key, path) is None
     keep(key, {"exact": {"rows": 32}}, path)
     keep_costs(CURVE, curve_key(on, 1), path)
@@ -174,7 +174,7 @@ def test_without_a_home_curves_are_kept_in_memory(monkeypatch, counted):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("pwd.getpwuid", homeless)
-    assert cost.cache_file() is None
+    assert facts.cache_file() is None
     on = runner("llama")
     assert measured_on(on) is None
     assert row_costs(on, repeats=1) == row_costs(on, repeats=1)
@@ -201,4 +201,4 @@ def test_another_instruction_set_has_another_curve(monkeypatch):
         monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda name=name: name)
         keys.add(curve_key(on, 1))
     assert len(keys) == 2
-    assert all(cost.device_name(on.device) in key for key in keys)
+    assert all(facts.device_name(on.device) in key for key in keys)

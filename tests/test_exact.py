@@ -182,9 +182,10 @@ def test_what_was_too_dear_for_auto_stays_so(monkeypatch, tmp_path):
     runner, file = pair().runner, tmp_path / "facts.json"
     runner.exact = None
     monkeypatch.setattr(exact, "AUTO_COST", 1.15)
-    monkeypatch.setattr(Probe, "cost", lambda *_: 1.3)
+    monkeypatch.setattr(Probe, "cost", lambda *_: 1.8)
     assert not row_classes(runner, whole=False, path=file).cheap
     monkeypatch.setattr(Probe, "cost", lambda *_: 1.0)
+    monkeypatch.setattr(Probe, "price", lambda *_: 1.0)
     found = row_classes(runner, whole=True, path=file)
     assert found.whole
     assert not found.cheap

@@ -22,11 +22,12 @@ from torch import Tensor
 from leapdecode.core import Forward
 from leapdecode.model.exact_probe import MOST_ROWS, Probe
 from leapdecode.model.facts import keep, kept, model_key
+from leapdecode.model.kv_store import EXACT_BUCKET
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 5  # of what is kept on disk
+FORMAT = 6  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 MOSTS = (64, 48, 32, 16)
@@ -37,8 +38,10 @@ FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
 # tokens of a padded forward: a mixture of experts sends few rows to some expert then
 STEPS = (1, 2)
 BATCHES = (2, 5)
+LEVELS = (128, 256, 384)  # where visible slots may end within a block, if that changes no bit
 # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
 AUTO_COST = 1.15
+MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before levels are known
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class RowClasses:
             forwards would cache.
         whole: whether everything was compared. Where a unit is too dear for "auto" anyway, a few
             row counts are enough.
+        levels: visible slots may end so far within the last block, in forwards of up to `most`
+            rows; such forwards gave the bits of those that see all of it.
     """
 
     unit: int
@@ -66,6 +71,7 @@ class RowClasses:
     reason: str = ""
     any_prefix: bool = False
     whole: bool = True
+    levels: tuple[int, ...] = ()
 
     @property
     def cheap(self) -> bool:
@@ -75,6 +81,13 @@ class RowClasses:
     def padded(self, rows: int) -> int:
         """The number of rows per sequence that a forward of `rows` is padded to."""
         return -(-rows // self.unit) * self.unit
+
+    def visible(self, slots: int, rows: int) -> int:
+        """How many slots attention sees in a forward of `rows` in all, where it needs `slots`."""
+        blocks, rest = divmod(slots, EXACT_BUCKET)
+        levels = self.levels if rows <= self.most else ()
+        end = next((level for level in levels if level >= rest), EXACT_BUCKET) if rest else 0
+        return blocks * EXACT_BUCKET + end
 
     def batches(self, requests: list[Forward], compiled: bool) -> Iterator[list[Forward]]:
         """As many requests at a time as keep to the number of rows that was probed.
@@ -153,27 +166,33 @@ def find_row_classes(runner: Runner, whole: bool = True) -> RowClasses:
 def _compare(probe: Probe, whole: bool) -> RowClasses:
     classes = _classes(probe, SHOWN if whole else FIRST)
     if not whole:
-        unit = next(
-            (
-                unit
-                for unit in FIRST
-                if any(unit in sizes and FIRST[-1] in sizes for sizes in classes)
-            ),
-            0,
-        )
-        early = RowClasses(unit, FIRST[-1], probe.cost(unit), classes, whole=False)
-        if not early.cheap:
+        alike = next((sizes for sizes in classes if FIRST[-1] in sizes), (FIRST[-1],))
+        early = RowClasses(alike[0], FIRST[-1], probe.cost(alike[0]), classes, whole=False)
+        if early.cost > AUTO_COST + MARGIN:
             return early
     found = []
     for most in (probe.most, *(most for most in MOSTS if most < probe.most)):
         unit, reason = _unit(probe, most)
         found.append(RowClasses(unit, most, probe.cost(unit), classes, reason))
-        if found[-1].cheap:
+        if unit and found[-1].cost <= AUTO_COST + MARGIN:
             break
-    best = next((one for one in found if one.cheap), None) or next(
-        (one for one in found if one.unit), found[0]
+    best = min(found, key=lambda one: (not one.unit, one.cost > AUTO_COST + MARGIN))
+    if not best.unit:
+        return best
+    best = replace(best, levels=tuple(level for level in LEVELS if _ends_at(probe, best, level)))
+    return replace(best, any_prefix=_any_prefix(probe, best), cost=probe.price(best))
+
+
+def _ends_at(probe: Probe, classes: RowClasses, level: int) -> bool:
+    """Whether rows do not change where only the first `level` slots of the last block are seen."""
+    whole = RowClasses(1, classes.most, 1.0, ())
+    return all(
+        _same(
+            probe.behind(context, rows, replace(whole, levels=(level,))),
+            probe.behind(context, rows, whole),
+        )
+        for context, rows in probe.ends(level, classes.unit)
     )
-    return replace(best, any_prefix=best.unit > 0 and _any_prefix(probe, best))
 
 
 def _unit(probe: Probe, most: int) -> tuple[int, str]:
@@ -220,6 +239,7 @@ def _read(entry: Any) -> RowClasses | None:
         classes = tuple(tuple(int(size) for size in sizes) for sizes in entry["classes"])
         unit, most, cost = int(entry["unit"]), int(entry["most"]), float(entry["cost"])
         rest = (str(entry["reason"]), bool(entry["any_prefix"]), bool(entry["whole"]))
-        return RowClasses(unit, most, cost, classes, *rest)
+        levels = tuple(int(level) for level in entry["levels"])
+        return RowClasses(unit, most, cost, classes, *rest, levels)
     except (TypeError, KeyError, ValueError):
         return None

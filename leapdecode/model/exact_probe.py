@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,11 +14,15 @@ from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET, SlotCache
 from leapdecode.model.masks import RowPlan
 
 if TYPE_CHECKING:
+    from leapdecode.model.exact import RowClasses
     from leapdecode.model.runner import Runner
 
 MOST_ROWS = 128
 CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
 TIMES = 15  # forwards of each kind that are timed; the fastest counts
+PRICED = (100, 300, 700)  # cached tokens behind which exact steps are timed against inexact ones
+LEVEL_STEP = 12  # tokens between the contexts behind which ends of visible slots are compared
+LEVEL_SPAN = 124  # tokens before such an end
 
 
 class Probe:
@@ -31,6 +36,7 @@ class Probe:
         while 2 * self.most > runner.max_length and self.most > 1:
             self.most //= 2
         self.context = min(CONTEXT, runner.max_length - self.most)
+        self.held = min(max(self.context, 2 * EXACT_BUCKET), runner.max_length)
         self.longest = min(CHUNK, runner.max_length)  # tokens of a text evaluated at once
         self.tokens = random.Random(0).choices(
             range(runner.vocabulary), k=max(2 * self.most, self.longest)
@@ -44,16 +50,62 @@ class Probe:
         layout, made = self.runner.layout, {}
         pairs = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
         for heads, size in dict.fromkeys(pairs):
-            shape = (pairs.count((heads, size)), heads, self.context, size)
+            shape = (pairs.count((heads, size)), heads, self.held, size)
             made[heads, size] = torch.randn(shape, generator=self.source).to(layout.dtype)
         return made
 
-    def cache(self, batch: int) -> SlotCache:
-        cache = self.runner.cache(batch, self.context + self.longest + EXACT_BUCKET)
+    def cache(self, batch: int, context: int | None = None) -> SlotCache:
+        """A cache whose texts hold `context` made-up tokens."""
+        context = self.context if context is None else context
+        cache = self.runner.cache(batch, self.held + self.longest + EXACT_BUCKET)
         for shape, stack in cache.stacks.items():
-            stack[:, :, :, : self.context] = self.keys[shape][:, None].to(stack.device)
-            stack[:, :, :, self.context :] = 0
+            stack[:, :, :, :context] = self.keys[shape][:, None, :, :context].to(stack.device)
+            stack[:, :, :, context:] = 0
         return cache
+
+    def ends(self, level: int, unit: int) -> Iterator[tuple[int, int]]:
+        """(context, rows) of chains that end at `level` of the first block or of the second, or a
+        little before.
+        """
+        for block in (0, EXACT_BUCKET):
+            for before in range(0, LEVEL_SPAN, LEVEL_STEP):
+                rows = unit if before % 24 else 2 * unit
+                context = block + level - before - rows
+                if context > 0 and context + rows <= self.held:
+                    yield context, rows
+
+    def behind(self, context: int, rows: int, classes: RowClasses) -> list[Tensor]:
+        """What a chain of `rows` tokens gives behind `context` others, in one forward."""
+        before, self.runner.exact = self.runner.exact, classes
+        cache = self.cache(1, context)
+        ancestors = [(2 << place) - 1 for place in range(rows)]
+        depths = [*range(rows)]
+        plan = RowPlan(0, context, context, [], depths, self.tokens[:rows], ancestors, depths)
+        logits = self.runner.call([plan], cache, rows=rows)[0][0, :rows]
+        self.runner.exact = before
+        return [logits, *self._states(cache, context, rows)]
+
+    def price(self, classes: RowClasses) -> float:
+        """Time of a plain step under exact decoding against one without, behind a few contexts."""
+        taken: dict[bool, float] = {True: 0.0, False: 0.0}
+        before = self.runner.exact
+        for context in PRICED:
+            if context >= self.held:
+                break
+            cache, times = self.cache(1, context), {True: list[float](), False: list[float]()}
+            plan = RowPlan(0, context, context, [], [0], self.tokens[:1], [1], [0])
+            for _ in range(TIMES):
+                for exact, seconds in times.items():
+                    self.runner.exact = classes if exact else None
+                    rows = self.runner.padded(1)
+                    began = time.perf_counter()
+                    self.runner.call([plan], cache, rows=rows)[0][0, 0].argmax().item()
+                    seconds.append(time.perf_counter() - began)
+            self.runner.release(cache)
+            for exact, seconds in times.items():
+                taken[exact] += min(seconds)
+        self.runner.exact = before
+        return taken[True] / taken[False] if taken[False] else 1.0
 
     def plan(self, row: int, first: int, count: int) -> RowPlan:
         """A chain of `count` of the probe's tokens from the `first` on, behind those before it."""
