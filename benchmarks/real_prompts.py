@@ -62,11 +62,16 @@ def humaneval(data: Path, limit: int) -> list[Any]:
 
 
 def fewshot(data: Path, limit: int) -> list[Any]:
-    """Worked examples, then a question, to be continued."""
+    """Worked examples, then a question, in one chat message.
+
+    As a bare text a model for chats may see it as finished, and end at the first token.
+    """
     shown = "Question: {question}\nAnswer: {answer}\n\n"
     return [
-        "".join(shown.format_map(shot) for shot in block[2 : 2 + SHOTS])
-        + f"Question: {block[1]['question']}\nAnswer:"
+        chat_of(
+            "".join(shown.format_map(shot) for shot in block[2 : 2 + SHOTS])
+            + f"Question: {block[1]['question']}\nAnswer:"
+        )
         for block in blocks(data)[:limit]
     ]
 

@@ -38,7 +38,14 @@ FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
 # tokens of a padded forward: a mixture of experts sends few rows to some expert then
 STEPS = (1, 2)
 BATCHES = (2, 5)
-LEVELS = (128, 256, 384)  # where visible slots may end within a block, if that changes no bit
+LEVELS = (
+    64,
+    128,
+    192,
+    256,
+    384,
+    448,
+)  # where visible slots may end within a block, if that changes no bit
 # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
 AUTO_COST = 1.15
 MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before levels are known
