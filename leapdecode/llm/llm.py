@@ -51,10 +51,9 @@ class LLM:
             faster (measured once) and the copies take at most 30% of the free memory. `model` stays
             as it is. Weights that change in place are packed anew, but not what is written through
             `.data`.
-        compile: run small forwards of both models through `torch.compile`: faster steps for half a
-            minute or more at loading (less when it was done before). Texts stay those of plain
-            decoding on the same `LLM`. Batches, and what is decoded plainly by `fallback`, run
-            uncompiled.
+        compile: run the layers of small forwards of both models through `torch.compile`: faster
+            steps for some ten seconds or more at loading. Texts stay those of plain decoding on the
+            same `LLM`. Batches, and what is decoded plainly by `fallback`, run uncompiled.
         cache_memory: most bytes that cached keys and values may take, as a number or as text like
             "2GiB"; 40% of what is free now by default. Requests wait until there is place for their
             whole text; one that has none even alone is refused.
