@@ -30,7 +30,7 @@ FallbackOption = Annotated[
     bool, typer.Option("--fallback", help="decode plainly what cannot verify token trees")
 ]
 CompileOption = Annotated[
-    bool, typer.Option("--compile", help="compile small forwards: some seconds more to load, faster steps")
+    bool, typer.Option("--compile", help="compile small forwards: slower to load, faster steps")
 ]
 ExactOption = Annotated[
     bool | None,
