@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from leapdecode.core import SamplingParams
 from leapdecode.llm import LLM, Result
+from leapdecode.methods import find
 
 
 @dataclass
@@ -79,7 +80,8 @@ class Ours:
     @property
     def learns(self) -> bool:
         """Whether it keeps a token budget or a pool from text to text."""
-        return "budget" in self.options or bool(self.options.get("history"))
+        learns = "budget" in self.options or find(self.method).budget is not None
+        return learns or bool(self.options.get("history"))
 
     def decode(
         self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
