@@ -67,8 +67,8 @@ class RowClasses:
             forwards would cache.
         whole: whether everything was compared. Where a unit is too dear for "auto" anyway, a few
             row counts are enough.
-        levels: visible slots may end so far within the last block, in forwards of up to `most`
-            rows; such forwards gave the bits of those that see all of it.
+        levels: visible slots may end so far within the last block, in forwards of trees; such
+            forwards gave the bits of those that see all of it.
     """
 
     unit: int
@@ -89,10 +89,10 @@ class RowClasses:
         """The number of rows per sequence that a forward of `rows` is padded to."""
         return -(-rows // self.unit) * self.unit
 
-    def visible(self, slots: int, rows: int) -> int:
-        """How many slots attention sees in a forward of `rows` in all, where it needs `slots`."""
+    def visible(self, slots: int, whole: bool) -> int:
+        """How many slots attention sees where it needs `slots`; whole blocks if that is asked."""
         blocks, rest = divmod(slots, EXACT_BUCKET)
-        levels = self.levels if rows <= self.most else ()
+        levels = () if whole else self.levels
         end = next((level for level in levels if level >= rest), EXACT_BUCKET) if rest else 0
         return blocks * EXACT_BUCKET + end
 

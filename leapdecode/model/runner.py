@@ -80,9 +80,9 @@ class Runner:
         """`slots` rounded up to what attention may see at a time."""
         return bucketed(slots, EXACT_BUCKET if self.exact else BUCKET)
 
-    def visible(self, slots: int, rows: int) -> int:
-        """How many slots attention sees in a forward of `rows` in all, where it needs `slots`."""
-        return self.exact.visible(slots, rows) if self.exact else bucketed(slots)
+    def visible(self, slots: int, whole: bool) -> int:
+        """How many slots attention sees where it needs `slots`; whole blocks if that is asked."""
+        return self.exact.visible(slots, whole) if self.exact else bucketed(slots)
 
     def padded(self, rows: int) -> int:
         """`rows` per sequence, rounded up to what exact decoding asks for."""
@@ -156,8 +156,8 @@ class Runner:
             positions.append(plan.row_positions() + [plan.start] * pad)
             slots.append([*plan.row_slots(), *range(plan.end, ends[-1])])
         packed = torch.tensor([ids, positions, slots]).to(self.device, non_blocking=True)
-        visible = self.visible(max(ends), rows * len(plans)) + more * EXACT_BUCKET
-        kv_length = min(visible, cache.slots)
+        prompt = any(plan.missing for plan in plans)
+        kv_length = min(self.visible(max(ends), prompt) + more * EXACT_BUCKET, cache.slots)
         cache.aim(
             [plan.batch_slot for plan in plans],
             packed[2],
