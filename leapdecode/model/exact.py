@@ -1,9 +1,9 @@
 """Exact decoding: forwards shaped so that a row's logits depend on its own text alone, bit for bit.
 
 A row's bits depend on the kernel that computes it, and kernels are chosen by the number of rows. So
-under exact decoding every forward has a multiple of `unit` rows per sequence (padded), at most `most`
-in all, and attention sees slots in whole blocks, or to an end within the last one that changes no
-bit. `find_row_classes` finds these numbers on the loaded model by comparing logits bit for bit.
+under exact decoding every forward has a multiple of `unit` rows per sequence (padded), at most
+`most` in all, and attention sees slots in whole blocks, or to an end within the last one that
+changes no bit. `find_row_classes` finds these numbers by comparing logits bit for bit.
 """
 
 from __future__ import annotations
