@@ -11,9 +11,10 @@ from leapdecode.engine import exact_trees
 from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.model import exact
 from leapdecode.model.exact import RowClasses, find_row_classes, row_classes
+from leapdecode.model.exact_ends import ENDS, ends_of_prompts, ends_of_trees
 from leapdecode.model.exact_probe import Probe
 
-BRANCHING = ("lookahead", "multi_candidate", "ouroboros")
+BRANCHING = ("lookahead", "multi_candidate", "ouroboros", "hybrid")
 METHODS = ("jacobi", "prompt_lookup", "draft_model", *BRANCHING)
 SAMPLINGS = [
     SamplingParams(max_tokens=24, ignore_eos=True),
@@ -271,3 +272,42 @@ def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkey
         assert max(sizes) <= max(classes.most, *(len(prompt) for prompt in prompts()))
     finally:
         handle.remove()
+
+
+def attention_by(monkeypatch, changes):
+    """Attention whose result differs in the last bits where `changes`(rows, visible slots)."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def attended(query, key, *args, **options):
+        found = attend(query, key, *args, **options)
+        return found * 1.0001 if changes(query.shape[-2], key.shape[-2]) else found
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attended)
+
+
+@torch.inference_mode()
+def test_slots_end_only_where_that_changes_no_bit(monkeypatch):
+    """A kernel of its own for 128 slots, for prompts alone or for all."""
+    llm = LLM(new_model(CONFIGS["llama"](), torch.float32), exact=True)
+    classes = RowClasses(4, 64, 1.0, ())
+    monkeypatch.setattr("leapdecode.model.exact_ends.ENDS", (64, 128))
+    assert {64, 128} <= set(ENDS)
+
+    def ends():
+        trees = ends_of_trees(Probe(llm.runner), classes)
+        known = RowClasses(4, 64, 1.0, (), ends=(64, 128))
+        return trees, ends_of_prompts(Probe(llm.runner), known)
+
+    assert ends() == ((64, 128), (64, 128))
+    attention_by(monkeypatch, lambda rows, slots: slots % 512 == 128 and rows > 32)
+    assert ends() == ((64, 128), (64,))
+    attention_by(monkeypatch, lambda rows, slots: slots % 512 == 128)
+    assert ends() == ((64,), (64,))
+
+
+def test_a_prompt_and_a_tree_see_up_to_their_own_ends():
+    classes = RowClasses(4, 64, 1.0, (), ends=(64, 128), prompt_ends=(128,))
+    assert [classes.visible(slots, False) for slots in (1, 65, 129, 512, 513)] == [
+        64, 128, 512, 512, 576,
+    ]  # fmt: skip
+    assert [classes.visible(slots, True) for slots in (1, 65, 512, 600)] == [128, 128, 512, 640]

@@ -32,6 +32,7 @@ class Sequence:
         logprobs: one entry per generated token, where `params.logprobs` asks for them.
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
         exact_rows: under exact decoding, the most nodes that a tree may have; else 0.
+        carried: how many of the last tokens are not final yet; each takes a row.
     """
 
     tokens: list[int]
@@ -47,6 +48,7 @@ class Sequence:
     logprobs: list[TokenLogprobs] = field(default_factory=list)
     verification: str = "seeded"
     exact_rows: int = 0
+    carried: int = 0
     prompt_length: int = 0
     id: int = field(default_factory=_ids.__next__)
 

@@ -53,10 +53,12 @@ class Carried:
     def _behind(self, sequence: Sequence) -> Iterator[None]:
         length = len(sequence.tokens)
         sequence.tokens += self.tokens
+        sequence.carried = len(self.tokens)
         try:
             yield
         finally:
             del sequence.tokens[length:]
+            sequence.carried = 0
 
 
 @dataclass(slots=True)

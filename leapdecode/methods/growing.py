@@ -49,7 +49,8 @@ class Growth:
         pays = planner.floor(len(self.sequence.tokens)) if planner is not None else None
         while self.waiting and len(tree) < most:
             reached, _, parent, token, chance = self.waiting[0]
-            if -reached < least or (pays is not None and not pays(-reached, len(tree))):
+            rows = len(tree) + self.sequence.carried
+            if -reached < least or (pays is not None and not pays(-reached, rows)):
                 return
             heapq.heappop(self.waiting)
             evidence = self.offered[parent][token]

@@ -135,9 +135,14 @@ class CostCurve:
 
     It goes by the fastest forwards, which a busy machine disturbs least, and never falls with more
     rows.
+
+    Args:
+        costs: the measured points.
+        unit: forwards are padded to a multiple of so many rows per sequence.
     """
 
-    def __init__(self, costs: list[RowCost]) -> None:
+    def __init__(self, costs: list[RowCost], unit: int = 1) -> None:
+        self.unit = unit
         self.contexts = sorted({cost.context for cost in costs})
         self.lines = [
             self._line([cost for cost in costs if cost.context == context])
@@ -163,7 +168,8 @@ class CostCurve:
         key = rows, context // ROUNDED
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = self._between(rows, key[1] * ROUNDED)
+            padded = -(-rows // self.unit) * self.unit
+            found = self.known[key] = self._between(padded, key[1] * ROUNDED)
         return found
 
     def _between(self, rows: int, context: int) -> float:

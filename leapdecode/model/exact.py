@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.core import Forward
+from leapdecode.model.exact_ends import ends_of_prompts, ends_of_trees, same
 from leapdecode.model.exact_probe import MOST_ROWS, Probe
 from leapdecode.model.facts import keep, kept, model_key
 from leapdecode.model.kv_store import EXACT_BUCKET
@@ -25,7 +26,7 @@ from leapdecode.model.kv_store import EXACT_BUCKET
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 6  # of what is kept on disk
+FORMAT = 7  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 MOSTS = (64, 48, 32, 16)
@@ -36,17 +37,9 @@ FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
 # tokens of a padded forward: a mixture of experts sends few rows to some expert then
 STEPS = (1, 2)
 BATCHES = (2, 5)
-LEVELS = (
-    64,
-    128,
-    192,
-    256,
-    384,
-    448,
-)  # where visible slots may end within a block, if that changes no bit
 # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
 AUTO_COST = 1.15
-MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before levels are known
+MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before ends are known
 
 
 @dataclass(frozen=True)
@@ -65,8 +58,9 @@ class RowClasses:
             forwards would cache.
         whole: whether everything was compared. Where a unit is too dear for "auto" anyway, a few
             row counts are enough.
-        levels: visible slots may end so far within the last block, in forwards of trees; such
+        ends: visible slots may end so far within the last block, in forwards of trees; such
             forwards gave the bits of those that see all of it.
+        prompt_ends: the same for forwards of prompts.
     """
 
     unit: int
@@ -76,7 +70,8 @@ class RowClasses:
     reason: str = ""
     any_prefix: bool = False
     whole: bool = True
-    levels: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    prompt_ends: tuple[int, ...] = ()
 
     @property
     def cheap(self) -> bool:
@@ -87,11 +82,11 @@ class RowClasses:
         """The number of rows per sequence that a forward of `rows` is padded to."""
         return -(-rows // self.unit) * self.unit
 
-    def visible(self, slots: int, whole: bool) -> int:
-        """How many slots attention sees where it needs `slots`; whole blocks if that is asked."""
+    def visible(self, slots: int, prompt: bool) -> int:
+        """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
         blocks, rest = divmod(slots, EXACT_BUCKET)
-        levels = () if whole else self.levels
-        end = next((level for level in levels if level >= rest), EXACT_BUCKET) if rest else 0
+        ends = self.prompt_ends if prompt else self.ends
+        end = next((end for end in ends if end >= rest), EXACT_BUCKET) if rest else 0
         return blocks * EXACT_BUCKET + end
 
     def batches(self, requests: list[Forward], compiled: bool) -> Iterator[list[Forward]]:
@@ -110,30 +105,22 @@ class RowClasses:
         yield batch
 
 
-def _same(found: list[Tensor], reference: list[Tensor]) -> bool:
-    """Whether two chains agree bit for bit as far as both go."""
-    count = min(len(found[0]), len(reference[0]))
-    return all(
-        torch.equal(one[:count], other[:count]) for one, other in zip(found, reference, strict=True)
-    )
-
-
 def _difference(probe: Probe, unit: int, reference: list[Tensor]) -> str:
     """What, if anything, differs from `reference` in forwards of multiples of `unit` rows."""
     most = len(reference[0])
     for size in sorted({unit * number for number in MULTIPLES if unit * number < most} | {most}):
-        if not _same(probe.chain(min(max(size, COMPARED), most), size), reference):
+        if not same(probe.chain(min(max(size, COMPARED), most), size), reference):
             return f"rows in forwards of {size} differ from rows in forwards of {most}"
     compared = min(COMPARED, most)
     for step in STEPS:
-        if step < unit and not _same(probe.chain(compared, unit, step=step), reference):
+        if step < unit and not same(probe.chain(compared, unit, step=step), reference):
             return f"rows in forwards of {unit} differ with what the other rows hold"
-    if not _same(probe.chain(compared, 2 * unit, more=1), reference):
+    if not same(probe.chain(compared, 2 * unit, more=1), reference):
         return "rows differ with the number of visible slots"
     # compiled forwards take one sequence each
     for batch in BATCHES if not probe.runner.compiled else ():
         for rows in (unit, 2 * unit):
-            if batch * rows <= most and not _same(probe.chain(compared, rows, batch), reference):
+            if batch * rows <= most and not same(probe.chain(compared, rows, batch), reference):
                 return f"rows in a batch of {batch} differ from rows of a text alone"
     return ""
 
@@ -146,7 +133,7 @@ def _classes(probe: Probe, counts: tuple[int, ...]) -> tuple[tuple[int, ...], ..
             break
         given = probe.chain(min(max(size, COMPARED), probe.most), size)
         for known, sizes in found:
-            if _same(known, given):
+            if same(known, given):
                 sizes.append(size)
                 break
         else:
@@ -184,20 +171,9 @@ def _compare(probe: Probe, whole: bool) -> RowClasses:
     best = min(found, key=lambda one: (not one.unit, one.cost > AUTO_COST + MARGIN))
     if not best.unit:
         return best
-    best = replace(best, levels=tuple(level for level in LEVELS if _ends_at(probe, best, level)))
-    return replace(best, any_prefix=_any_prefix(probe, best), cost=probe.price(best))
-
-
-def _ends_at(probe: Probe, classes: RowClasses, level: int) -> bool:
-    """Whether rows do not change where only the first `level` slots of the last block are seen."""
-    whole = RowClasses(1, classes.most, 1.0, ())
-    return all(
-        _same(
-            probe.behind(context, rows, replace(whole, levels=(level,))),
-            probe.behind(context, rows, whole),
-        )
-        for context, rows in probe.ends(level, classes.unit)
-    )
+    best = replace(best, ends=ends_of_trees(probe, best))
+    best = replace(best, any_prefix=_any_prefix(probe, best), cost=probe.price(best))
+    return replace(best, prompt_ends=ends_of_prompts(probe, best)) if best.any_prefix else best
 
 
 def _unit(probe: Probe, most: int) -> tuple[int, str]:
@@ -219,7 +195,7 @@ def _any_prefix(probe: Probe, classes: RowClasses) -> bool:
     reference = probe.text(count, classes.most)
     sizes = (count, count - classes.unit, classes.most + classes.unit, classes.unit)
     return all(
-        _same(probe.text(min(count, 2 * size), size), reference) for size in sizes if size > 0
+        same(probe.text(min(count, 2 * size), size), reference) for size in sizes if size > 0
     )
 
 
@@ -244,7 +220,7 @@ def _read(entry: Any) -> RowClasses | None:
         classes = tuple(tuple(int(size) for size in sizes) for sizes in entry["classes"])
         unit, most, cost = int(entry["unit"]), int(entry["most"]), float(entry["cost"])
         rest = (str(entry["reason"]), bool(entry["any_prefix"]), bool(entry["whole"]))
-        levels = tuple(int(level) for level in entry["levels"])
-        return RowClasses(unit, most, cost, classes, *rest, levels)
+        ends = (tuple(int(end) for end in entry[name]) for name in ("ends", "prompt_ends"))
+        return RowClasses(unit, most, cost, classes, *rest, *ends)
     except (TypeError, KeyError, ValueError):
         return None

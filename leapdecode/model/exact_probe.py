@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,8 +20,6 @@ MOST_ROWS = 128
 CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
 TIMES = 15  # forwards of each kind that are timed; the fastest counts
 PRICED = (100, 300, 700)  # cached tokens behind which exact steps are timed against inexact ones
-LEVEL_STEP = 12  # tokens between the contexts behind which ends of visible slots are compared
-LEVEL_SPAN = 124  # tokens before such an end
 
 
 class Probe:
@@ -63,17 +60,6 @@ class Probe:
             stack[:, :, :, context:] = 0
         return cache
 
-    def ends(self, level: int, unit: int) -> Iterator[tuple[int, int]]:
-        """(context, rows) of chains that end at `level` of the first block or of the second, or a
-        little before.
-        """
-        for block in (0, EXACT_BUCKET):
-            for before in range(0, LEVEL_SPAN, LEVEL_STEP):
-                rows = unit if before % 24 else 2 * unit
-                context = block + level - before - rows
-                if context > 0 and context + rows <= self.held:
-                    yield context, rows
-
     def behind(self, context: int, rows: int, classes: RowClasses) -> list[Tensor]:
         """What a chain of `rows` tokens gives behind `context` others, in one forward."""
         before, self.runner.exact = self.runner.exact, classes
@@ -84,6 +70,17 @@ class Probe:
         logits = self.runner.call([plan], cache, rows=rows)[0][0, :rows]
         self.runner.exact = before
         return [logits, *self._states(cache, context, rows)]
+
+    def prompt(self, context: int, rows: int, classes: RowClasses) -> list[Tensor]:
+        """The keys and values of `rows` tokens of a prompt behind `context` others, in one
+        forward.
+        """
+        before, self.runner.exact = self.runner.exact, classes
+        cache, tokens = self.cache(1, context), self.tokens[:rows]
+        plan = RowPlan(0, context, context + rows, tokens, [], [], [], [])
+        self.runner.call([plan], cache, rows=rows)
+        self.runner.exact = before
+        return self._states(cache, context, rows)
 
     def price(self, classes: RowClasses) -> float:
         """Time of a plain step under exact decoding against one without, behind a few contexts."""

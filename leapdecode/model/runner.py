@@ -80,9 +80,9 @@ class Runner:
         """`slots` rounded up to what attention may see at a time."""
         return bucketed(slots, EXACT_BUCKET if self.exact else BUCKET)
 
-    def visible(self, slots: int, whole: bool) -> int:
-        """How many slots attention sees where it needs `slots`; whole blocks if that is asked."""
-        return self.exact.visible(slots, whole) if self.exact else bucketed(slots)
+    def visible(self, slots: int, prompt: bool) -> int:
+        """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
+        return self.exact.visible(slots, prompt) if self.exact else bucketed(slots)
 
     def padded(self, rows: int) -> int:
         """`rows` per sequence, rounded up to what exact decoding asks for."""
