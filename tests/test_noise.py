@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from leapdecode.core import SamplingParams, TokenTree
+from leapdecode.verify import sampler as sampler_module
 from leapdecode.verify.counter import counter_key
-from leapdecode.verify.noise import HIGHEST, LOWEST, gumbel, uniform
+from leapdecode.verify.noise import HIGHEST, LOWEST, gumbel, reaches, uniform
 from leapdecode.verify.sampler import Sampler
 
 TOKENS = torch.arange(4096)
@@ -97,11 +98,35 @@ def test_the_choice_has_the_processed_law(params):
     assert (found - expected).abs().max() < 5 * math.sqrt(0.25 / 20000)
 
 
-def test_cutting_columns_never_changes_the_choice():
+def drawn_and_whole(scale, dtype, size=20000):
+    """What is drawn at 40 nodes, with noise for few tokens and with noise for all."""
     generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(40, 500, dtype=torch.float64, generator=generator) * 30
+    logits = (torch.randn(40, size, generator=generator) * scale).to(dtype)
     tree = TokenTree(0)
     nodes = [0, *tree.add_chain(0, range(1, 40), "test")]
     sampler = Sampler(SamplingParams(temperature=1.0), 0, 0)
     whole = sampler.scores(logits, [0], tree, nodes).argmax(-1)
-    assert torch.equal(sampler(logits, [0], tree, nodes)[:, 0], whole)
+    return sampler(logits, [0], tree, nodes)[:, 0], whole
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("scale", [0.1, 1, 3, 30])
+def test_noise_for_few_tokens_never_changes_the_choice(scale, dtype):
+    """Up to logits so even that nearly every token is near, or so spread that hardly one is."""
+    assert torch.equal(*drawn_and_whole(scale, dtype))
+
+
+def test_it_matters_that_tokens_far_below_are_asked(monkeypatch):
+    monkeypatch.setattr(sampler_module, "NEAR", 1.0)
+    assert torch.equal(*drawn_and_whole(2.0, torch.float32))
+    none = lambda keys, tokens, least: torch.zeros(len(keys), len(tokens), dtype=torch.bool)  # noqa: E731
+    monkeypatch.setattr(sampler_module, "reaches", none)
+    assert not torch.equal(*drawn_and_whole(2.0, torch.float32))
+
+
+def test_what_reaches_a_noise_is_known_without_a_logarithm():
+    keys = torch.tensor([counter_key(0, 0, position) for position in range(8)])
+    tokens, least = torch.arange(50000), torch.linspace(-3, 11, 8, dtype=torch.double)
+    asked, noise = reaches(keys, tokens, least), gumbel(keys, tokens)
+    assert not ((noise >= least[:, None]) & ~asked).any()
+    assert not ((noise < least[:, None] - 1e-6) & asked).any()
