@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="of sampling")
     add("--batch-size", type=int, default=1)
     add("--rounds", type=int, default=1, help="times that every prompt is decoded by everyone")
+    add("--quantize", help="int8: ours compute in 8-bit integers; the text is that model's")
     add("--compile", action="store_true", help="compile our small forwards")
     add("--output", type=Path, help=f"folder of the results; default: a new one in {ROOT}/")
     add("--resume", action="store_true", help="go on with an interrupted run")
@@ -82,6 +83,7 @@ def prepare(arguments: argparse.Namespace) -> Bench:
     llm = open_llm(
         arguments.model, arguments.draft, arguments.device, arguments.dtype, "auto", False,
         fallback=False, compiled=arguments.compile, prefix_cache=False,
+        quantize=arguments.quantize,
     )  # fmt: skip
     inexact = ("autoregressive", {"exact": False})
     if llm.exact and inexact not in chosen:

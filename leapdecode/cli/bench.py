@@ -18,6 +18,7 @@ from leapdecode.cli.common import (
     JsonOption,
     ModelOption,
     PrepackOption,
+    QuantizeOption,
     TrustOption,
     check_drafts,
     counting_progress,
@@ -87,6 +88,7 @@ def bench(
     compiled: CompileOption = False,
     exact: ExactOption = None,
     prepack: PrepackOption = None,
+    quantize: QuantizeOption = None,
 ) -> None:
     """Measure methods against plain decoding on tasks.
 
@@ -137,6 +139,7 @@ def bench(
         compiled=compiled,
         exact=exact,
         prepack=prepack,
+        quantize=quantize,
         prefix_cache=False,  # every text counts its own prompt
     )
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)

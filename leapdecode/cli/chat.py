@@ -17,6 +17,7 @@ from leapdecode.cli.common import (
     JsonOption,
     ModelOption,
     PrepackOption,
+    QuantizeOption,
     TrustOption,
     check_drafts,
     open_llm,
@@ -68,6 +69,7 @@ def chat(
     compiled: CompileOption = False,
     exact: ExactOption = None,
     prepack: PrepackOption = None,
+    quantize: QuantizeOption = None,
     cache_memory: CacheMemoryOption = None,
     fallback: FallbackOption = False,
 ) -> None:
@@ -98,7 +100,7 @@ def chat(
     check_budget(most)
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
-        exact=exact, prepack=prepack,
+        exact=exact, prepack=prepack, quantize=quantize,
         cache_memory=cache_memory,
     )  # fmt: skip
     check_drafts(llm, [method])

@@ -16,6 +16,7 @@ from leapdecode.cli.common import (
     JsonOption,
     ModelOption,
     PrepackOption,
+    QuantizeOption,
     TrustOption,
     open_llm,
     print_json,
@@ -41,6 +42,7 @@ def doctor(
     compiled: CompileOption = False,
     exact: ExactOption = None,
     prepack: PrepackOption = None,
+    quantize: QuantizeOption = None,
 ) -> None:
     """Check a model and this machine.
 
@@ -57,7 +59,7 @@ def doctor(
     """
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled,
-        exact=exact, prepack=prepack,
+        exact=exact, prepack=prepack, quantize=quantize,
     )  # fmt: skip
     report = {
         "schema": 1,
@@ -99,6 +101,7 @@ def _facts(llm: Any) -> dict[str, Any]:
         "class": type(llm.model).__name__,
         "compiled": bool(getattr(llm.runner, "compiled", None)),
         "prepacked": bool(getattr(llm.runner, "prepacked", None)),
+        "quantized": getattr(llm.runner, "quantized", None),
         "exact": llm.exact,
         "parameters": sum(p.numel() for p in llm.model.parameters()),
         "dtype": str(llm.model.dtype).removeprefix("torch."),

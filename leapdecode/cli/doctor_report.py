@@ -30,12 +30,13 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     context = report["context"] if report["context"] < 1 << 30 else "unlimited"
     compiled = ", compiled" if report["compiled"] else ""
+    quantized = f", {report['quantized']}" if report["quantized"] else ""
     attention = f"attention {report['attention']}"
     facts = [
         ("versions", versions),
         ("device", f"{report['device']} ({report['device_name']}), {report['threads']} threads"),
         ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
-        ("dtype", f"{report['dtype']}, {attention}, context {context}{compiled}"),
+        ("dtype", f"{report['dtype']}, {attention}, context {context}{quantized}{compiled}"),
     ]
     if not report["trees"]:
         why = f"token trees: no: {report['reason']}"

@@ -19,6 +19,7 @@ from leapdecode.cli.common import (
     JsonOption,
     ModelOption,
     PrepackOption,
+    QuantizeOption,
     TrustOption,
     open_llm,
     parse_budget,
@@ -108,6 +109,7 @@ def generate(
     compiled: CompileOption = False,
     exact: ExactOption = None,
     prepack: PrepackOption = None,
+    quantize: QuantizeOption = None,
     cache_memory: CacheMemoryOption = None,
     fallback: FallbackOption = False,
 ) -> None:
@@ -159,7 +161,7 @@ def generate(
     texts = read_store(store, method, verification == "rejection" and not sampling.greedy)
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
-        exact=exact, prepack=prepack,
+        exact=exact, prepack=prepack, quantize=quantize,
         cache_memory=cache_memory,
     )  # fmt: skip
     if draft is not None and not (find(method).needs_draft or find(method).takes_draft):

@@ -16,6 +16,7 @@ from leapdecode.cli.common import (
     JsonOption,
     ModelOption,
     PrepackOption,
+    QuantizeOption,
     TrustOption,
     check_drafts,
     counting_progress,
@@ -55,6 +56,7 @@ def tune(
     compiled: CompileOption = False,
     exact: ExactOption = None,
     prepack: PrepackOption = None,
+    quantize: QuantizeOption = None,
 ) -> None:
     """Find a method's best options, one after the other.
 
@@ -83,7 +85,7 @@ def tune(
     check_tasks(tasks)
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled,
-        exact=exact, prepack=prepack,
+        exact=exact, prepack=prepack, quantize=quantize,
         prefix_cache=False,
     )  # fmt: skip
     check_drafts(llm, [method])

@@ -21,6 +21,7 @@ from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
+from leapdecode.model.int8 import check_quantize
 from leapdecode.model.load import prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.prefix_cache import keep_caches
@@ -51,6 +52,8 @@ class LLM:
             faster (measured once) and the copies take at most 30% of the free memory. `model` stays
             as it is. Weights that change in place are packed anew, but not what is written through
             `.data`.
+        quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU with
+            VNNI. Faster; the text is the quantized model's, with every method.
         compile: run the layers of small forwards of both models through `torch.compile`: faster
             steps for some ten seconds or more at loading. Texts stay those of plain decoding on the
             same `LLM`. Batches, and what is decoded plainly by `fallback`, run uncompiled.
@@ -81,6 +84,7 @@ class LLM:
         fallback: str | None = None,
         exact: str | bool = "auto",
         prepack: str | bool = "auto",
+        quantize: str | None = None,
         compile: bool = False,
         cache_memory: int | str | None = None,
         prefix_cache: bool = True,
@@ -89,6 +93,7 @@ class LLM:
         limit = None if cache_memory is None else parse_size(cache_memory)
         check_automatic("exact", exact)
         check_automatic("prepack", prepack)
+        check_quantize(quantize)
         options = (device, dtype, attn_implementation, trust_remote_code)
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
@@ -100,9 +105,9 @@ class LLM:
         if self.draft is not None:
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
         packs = [prepacks(prepack, given) for given in (model, draft)]
-        self.runner = prepare(self.model, fallback, compile, exact, packs[0])
+        self.runner = prepare(self.model, fallback, compile, exact, packs[0], quantize)
         self.draft_runner = (
-            prepare(self.draft, compiled=compile, prepack=packs[1])
+            prepare(self.draft, compiled=compile, prepack=packs[1], quantize=quantize)
             if self.draft is not None
             else None
         )

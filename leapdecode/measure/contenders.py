@@ -55,6 +55,7 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
             draft=llm.draft,
             exact=exact,
             prepack=bool(getattr(llm.runner, "prepacked", None)),
+            quantize=getattr(llm.runner, "quantized", None),
             compile=compiled,
             cache_memory=llm.memory.limit,
             prefix_cache=kept,

@@ -28,6 +28,7 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
         "dtype": str(llm.model.dtype).removeprefix("torch."),
         "attention": llm.model.config._attn_implementation,
         "exact": llm.exact,
+        "quantized": getattr(llm.runner, "quantized", None),
         "compiled": "ours at batch size 1, and peers that say so" if llm.runner.compiled else None,
         "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
         **machine(llm.runner.device),
@@ -51,7 +52,7 @@ def listed(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
             "label": one.label,
             "options": one.options,
             "peer": not isinstance(one, Ours),
-            "same_weights": not isinstance(one, PeerContender) or one.same_weights,
+            "same_weights": not isinstance(one, PeerContender) or one.same_model,
         }
         for one in contenders
     ]

@@ -27,7 +27,8 @@ from leapdecode.measure.records import TIMES
 PARTS = (*TIMES, "other")
 # of a run; shown elsewhere or nowhere
 SET_APART = ("note", "argv", "program", "settings", "row_costs")
-IN_SHORT = ("sizes", "dtype", "compiled", "device", "sampling")  # what the page begins with
+# what the page begins with
+IN_SHORT = ("sizes", "dtype", "quantized", "compiled", "device", "sampling")
 HOW_TO_READ = (
     "Speed-up: every prompt was decoded by all methods in turn; a round's ratio is that of tokens "
     "per second to plain decoding's in the same round. A prompt (or batch) counts with the median "

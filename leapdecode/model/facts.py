@@ -116,5 +116,5 @@ def model_key(runner: Runner) -> str:
     if runner.device.type == "cpu":
         device += f" {torch.backends.cpu.get_cpu_capability()}"
     parts = (type(runner.model).__name__, shape, runner.dtype, attention, device)
-    how = ("prepacked",) if runner.prepacked else ()
+    how = (runner.prepacked.kind.name,) if runner.prepacked else ()
     return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, *how)))

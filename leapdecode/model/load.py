@@ -22,6 +22,7 @@ from leapdecode.model.exact import row_classes
 from leapdecode.model.facts import model_key
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.hub import offline, quiet, unavailable
+from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
@@ -153,26 +154,31 @@ def prepare(
     compiled: bool = False,
     exact: str | bool = False,
     prepack: str | bool = False,
+    quantize: str | None = None,
 ) -> Runner | PlainRunner:
     """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify
     trees.
 
     With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that
     fails. With `prepack` it computes by prepacked weights where it can ("auto": where that is
-    faster, and takes little of the free memory). With `exact` it decodes exactly where it can
-    ("auto": where that is cheap); raises `UnsupportedModel` where it must and cannot.
+    faster, and takes little of the free memory). With `quantize="int8"` it is another model, whose
+    linear layers compute in 8-bit integers; one that cannot verify trees is refused. With `exact`
+    it decodes exactly where it can ("auto": where that is cheap); raises `UnsupportedModel` where
+    it must and cannot.
     """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
     try:
         runner = Runner(model)
-        if prepack:
+        if quantize == INT8:
+            runner.prepacked = quantized_model(model, runner.try_rows)
+        elif prepack:
             _prepack(runner, prepack)
         probe(runner)
-    except DamagedModel:
+    except (DamagedModel, OptionError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        return plain_runner(model, error, fallback)
+        return plain_runner(model, error, fallback if quantize is None else None)
     if compiled:
         _compile(runner)
     if exact:

@@ -53,6 +53,9 @@ torch.library.register_fake("leapdecode::packed_linear", _shape, lib=LIBRARY)
 class PackedLinears:
     """Linear layers that are given the same input, one after the other, as one product."""
 
+    name = "prepacked"
+    quantized: str | None = None
+
     def __init__(self, modules: list[torch.nn.Linear]) -> None:
         self.states = [module._parameters for module in modules]
         self.sizes = [module.out_features for module in modules]
@@ -66,11 +69,14 @@ class PackedLinears:
         """Pack the layers' weights as they are now."""
         self.weights: list[Any] = [state["weight"] for state in self.states]
         self.versions = [_version(weight) for weight in self.weights]
-        weight = torch.cat([weight.detach() for weight in self.weights])
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        self.pack_weight(torch.cat([weight.detach() for weight in self.weights]))
         biases = [state["bias"] for state in self.states]
         held = [bias.detach() for bias in biases if bias is not None]
         self.bias = torch.cat(held) if held else None
+
+    def pack_weight(self, weight: Tensor) -> None:
+        """Keep [out, in] in the layout of `product`."""
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
 
     @property
     def stale(self) -> bool:
@@ -83,13 +89,14 @@ class PackedLinears:
     def forward(self, place: int, rows: Tensor) -> Tensor:
         """[..., out] of the layer at `place` for [..., in]."""
         if self.rows is not rows:
-            self.rows, self.parts = rows, self._product(rows).split(self.sizes, -1)
+            self.rows, self.parts = rows, self.product(rows).split(self.sizes, -1)
         part = self.parts[place]
         if place == self.last:
             self.rows, self.parts = None, ()
         return part
 
-    def _product(self, rows: Tensor) -> Tensor:
+    def product(self, rows: Tensor) -> Tensor:
+        """[..., out] for [..., in], of all layers side by side."""
         if torch.compiler.is_compiling():
             found: Tensor = torch.ops.leapdecode.packed_linear(rows, self.packed, self.bias)
             return found
@@ -114,11 +121,14 @@ def _version(weight: Any) -> int:
 
 
 class Prepacked(Replaced):
-    """A model's packed layers; inside its `with` block the model computes by them."""
+    """A model's packed layers; inside its `with` block the model computes by them.
 
-    def __init__(self, model: Any, step: Step) -> None:
-        groups = _groups(_layers(model), step)
-        self.packed = [PackedLinears(group) for group in groups]
+    `kind` packs the layers that are given the same input.
+    """
+
+    def __init__(self, model: Any, step: Step, kind: type[PackedLinears] = PackedLinears) -> None:
+        groups = _groups(linear_layers(model), step)
+        self.kind, self.packed = kind, [kind(group) for group in groups]
         parts = [Part(one, place) for one in self.packed for place in range(len(one.sizes))]
         layers = [layer for group in groups for layer in group]
         super().__init__(layers, [part.forward for part in parts])
@@ -132,7 +142,7 @@ class Prepacked(Replaced):
 KNOWN: WeakKeyDictionary[Any, Prepacked] = WeakKeyDictionary()  # by model, whoever decodes with it
 
 
-def _layers(model: Any) -> list[torch.nn.Linear]:
+def linear_layers(model: Any) -> list[torch.nn.Linear]:
     """The layers that can be packed: plain ones, on the CPU, whose forward nobody has replaced."""
     return [
         module
@@ -183,7 +193,7 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
     rounding.
     """
     if model not in KNOWN:
-        if not torch.backends.mkldnn.is_available() or not _layers(model):
+        if not torch.backends.mkldnn.is_available() or not linear_layers(model):
             return None
         try:
             packed = Prepacked(model, step)
@@ -201,7 +211,7 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
 
 def fits(model: Any) -> bool:
     """Whether packed copies take a small part of the memory that is free."""
-    size = sum(module.weight.nbytes for module in _layers(model))
+    size = sum(module.weight.nbytes for module in linear_layers(model))
     free = free_bytes(torch.device("cpu"))
     return model in KNOWN or free is None or size <= SHARE * free
 

@@ -124,6 +124,11 @@ class Runner:
             self.spare = [cache] if size <= SPARE_BYTES else []
 
     @property
+    def quantized(self) -> str | None:
+        """In what its linear layers compute, where that is not the model's own dtype."""
+        return self.prepacked.kind.quantized if self.prepacked else None
+
+    @property
     def fast(self) -> contextlib.AbstractContextManager[None]:
         """A block in which the model computes by its prepacked weights, if it has them."""
         return self.prepacked or contextlib.nullcontext()

@@ -67,6 +67,11 @@ class PeerContender(ABC):
     left_out: ClassVar[tuple[str, ...]] = LEFT_OUT
 
     @property
+    def same_model(self) -> bool:
+        """Whether its texts should be those of `llm`: the same weights, in the same numbers."""
+        return self.same_weights and getattr(self.llm.runner, "quantized", None) is None
+
+    @property
     @abstractmethod
     def label(self) -> str: ...
 
@@ -108,7 +113,7 @@ class PeerContender(ABC):
         """A text of this contender, decoded to words where there is a tokenizer."""
         tokenizer = self.llm.tokenizer
         text = tokenizer.decode(token_ids, skip_special_tokens=True) if tokenizer else ""
-        return Outcome(token_ids, text, counts, compared=self.same_weights)
+        return Outcome(token_ids, text, counts, compared=self.same_model)
 
 
 def counts_of(
