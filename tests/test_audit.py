@@ -218,7 +218,7 @@ def test_a_tie_at_the_edge_of_a_cut_is_a_tie():
 def test_rounding_is_measured_by_plain_forwards_and_capped(llm):
     ids = llm.tokenizer("def fib(n):")["input_ids"]
     said = llm.generate(ids, sampling=SHORT).token_ids
-    plain, noise = yardstick(llm.model, ids + said[:-1], said)
+    plain, noise = yardstick(llm.model, ids + said[:-1], said, llm.model.dtype)
     assert plain.shape == (len(said), llm.runner.vocabulary)
     assert 0 < noise < 1e-3 * float(plain.std())
 
@@ -228,7 +228,7 @@ def test_rounding_is_measured_by_plain_forwards_and_capped(llm):
 
     handle = llm.model.model.layers[0].mlp.register_forward_hook(shaky)
     try:
-        plain, noise = yardstick(llm.model, ids + said[:-1], said)
+        plain, noise = yardstick(llm.model, ids + said[:-1], said, llm.model.dtype)
         assert noise <= 1.001e-3 * float(plain.std(-1).mean())
     finally:
         handle.remove()

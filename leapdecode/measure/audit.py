@@ -98,7 +98,8 @@ def explain(
     ended = place == min(len(said), len(reference))
     if exact or ended or not isinstance(llm.runner, Runner):
         return Audit(len(said), 0, 0, 1, place, 0.0, 0.0, exact)
-    plain_NV, noise = yardstick(llm.model, prompt + said[:-1], said)
+    with llm.runner.own:
+        plain_NV, noise = yardstick(llm.model, prompt + said[:-1], said, llm.runner.rounding)
     scale = max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)
     tau = NOISE_FACTOR * noise * scale / min(sampling.temperature or 1.0, 1.0)
     worst = float(margins(plain_NV, prompt, said, sampling, stream, tau).max())
@@ -107,12 +108,14 @@ def explain(
     return Audit(len(said), 0, int(explained), int(not explained), place, worst, tau)
 
 
-def yardstick(model: Any, ids: list[int], said: list[int]) -> tuple[Tensor, float]:
+def yardstick(
+    model: Any, ids: list[int], said: list[int], dtype: torch.dtype
+) -> tuple[Tensor, float]:
     """[N, V] logits before each token of `said`, the end of `ids` shifted by one, and how far
     rounding moves them.
 
     The latter is the largest difference between plain forwards of 1 to many rows, among the
-    likeliest tokens of each row and those said, and at most `yardstick.cap`.
+    likeliest tokens of each row and those said, and at most `yardstick.cap` of `dtype`.
     """
     plain_NV = in_one_block(model, ids, len(said)).float()
     likely = plain_NV.topk(min(LIKELY, plain_NV.shape[-1]), -1).indices
@@ -124,7 +127,7 @@ def yardstick(model: Any, ids: list[int], said: list[int]) -> tuple[Tensor, floa
     ):
         difference = plain_NV.gather(-1, looked_at) - other_NV.float().gather(-1, looked_at)
         noise = max(noise, float(difference.abs().max()))
-    return plain_NV, min(noise, cap(model.dtype) * float(plain_NV.std(-1).mean()))
+    return plain_NV, min(noise, cap(dtype) * float(plain_NV.std(-1).mean()))
 
 
 @torch.inference_mode()

@@ -40,11 +40,10 @@ def supported() -> bool:
     return has_kernel and torch.backends.mkldnn.is_available() and torch.cpu._is_vnni_supported()
 
 
-def quantized(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Whole numbers in float32 [..., n] from -127 to 127, and the scale [..., 1] of each row."""
-    rows = values.float()
-    scale = (rows.abs().amax(-1, keepdim=True) / GREATEST).clamp_min(SMALLEST)
-    return (rows / scale).round(), scale
+def quantized(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """[..., n] numbers from -127 to 127, to be rounded, and each row's scale [..., 1]: float32."""
+    scale = rows.abs().amax(-1, keepdim=True).float().div_(GREATEST).clamp_min_(SMALLEST)
+    return rows / scale, scale
 
 
 KNOWN: WeakKeyDictionary[Any, Prepacked] = WeakKeyDictionary()  # by model, whoever decodes with it
@@ -69,15 +68,15 @@ class Int8Linears(PackedLinears):
 
     def pack_weight(self, weight: Tensor) -> None:
         """Quantize and pack [out, in]."""
-        whole, scale = quantized(weight)
-        self.packed = torch.ops.onednn.qlinear_prepack(whole.to(torch.int8), None)
+        shares, scale = quantized(weight.float())
+        self.packed = torch.ops.onednn.qlinear_prepack(shares.round_().to(torch.int8), None)
         self.scale = scale.flatten()
         self.zero = torch.zeros(len(weight), dtype=torch.int32)
 
     def product(self, rows: Tensor) -> Tensor:
         """[..., out] for [..., in], in the dtype of `rows`."""
-        whole, scale = quantized(rows)
-        unsigned = (whole + ZERO).to(torch.uint8)
+        shares, scale = quantized(rows)
+        unsigned = shares.add_(ZERO + 0.5).to(torch.uint8)
         multiply = torch.ops.leapdecode.int8_linear if torch.compiler.is_compiling() else _multiply
         found = multiply(unsigned, self.packed, self.scale, self.zero) * scale
         return (found if self.bias is None else found + self.bias).to(rows.dtype)

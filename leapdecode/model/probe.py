@@ -102,8 +102,9 @@ class _Comparison:
         """
         ids, keep = text.tokens + tree.path_tokens(leaf), tree.depths[leaf] + 1
         keep = min(max(keep, PIECES), len(ids))
-        plain_NV = in_one_block(self.runner.model, ids, keep)
-        pieces_NV = in_pieces(self.runner.model, ids, keep)
+        with self.runner.own:
+            plain_NV = in_one_block(self.runner.model, ids, keep)
+            pieces_NV = in_pieces(self.runner.model, ids, keep)
         self.rounding += [
             _distance(one, other) for one, other in zip(plain_NV, pieces_NV, strict=True)
         ]
@@ -123,8 +124,8 @@ class _Comparison:
         at most.
         """
         means = [_mean(distances) for distances in self.found.values()]
-        floor = FLOOR.get(self.runner.dtype, HALF_FLOOR)
-        tolerance = min(FACTOR * max(_mean(self.rounding), floor), cap(self.runner.dtype))
+        floor = FLOOR.get(self.runner.rounding, HALF_FLOOR)
+        tolerance = min(FACTOR * max(_mean(self.rounding), floor), cap(self.runner.rounding))
         return ProbeReport(max(means), tolerance, sum(map(len, self.found.values())))
 
 

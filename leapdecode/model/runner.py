@@ -129,6 +129,18 @@ class Runner:
         return self.prepacked.kind.quantized if self.prepacked else None
 
     @property
+    def rounding(self) -> torch.dtype:
+        """The dtype by whose rounding results are judged: 8-bit integers round like half precision,
+        whatever goes in.
+        """
+        return torch.bfloat16 if self.quantized else self.dtype
+
+    @property
+    def own(self) -> contextlib.AbstractContextManager[Any]:
+        """A block in which the model's own forward computes what this runner decodes."""
+        return self.fast if self.quantized else contextlib.nullcontext()
+
+    @property
     def fast(self) -> contextlib.AbstractContextManager[None]:
         """A block in which the model computes by its prepacked weights, if it has them."""
         return self.prepacked or contextlib.nullcontext()
