@@ -202,3 +202,11 @@ def test_another_instruction_set_has_another_curve(monkeypatch):
         keys.add(curve_key(on, 1))
     assert len(keys) == 2
     assert all(facts.device_name(on.device) in key for key in keys)
+
+
+def test_that_something_is_measured_is_said_once(caplog, tmp_path):
+    caplog.set_level("INFO", "leapdecode")
+    for _ in range(2):
+        row_costs(runner("llama"), repeats=1, path=tmp_path / "costs.json")
+    (record,) = caplog.records
+    assert "once per model and machine" in record.getMessage()

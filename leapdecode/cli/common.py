@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
@@ -167,12 +168,14 @@ def open_llm(
     console = Console(file=sys.stderr)  # this one, whoever redirects it meanwhile
     message = f"loading {'and compiling ' if compiled else ''}{model}"
     with console.status(message) if console.is_terminal else _Nothing():
-        from transformers.utils import logging
+        import transformers.utils.logging as transformers_logging
 
         from leapdecode.llm import LLM
 
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+        if console.is_terminal:
+            _show_log(console)
         llm = LLM(
             model, draft=draft, device=device, dtype=dtype, attn_implementation=attn,
             trust_remote_code=trust, fallback="autoregressive" if fallback else None,
@@ -190,6 +193,22 @@ def open_llm(
     if llm.runner.note:
         typer.echo(f"note: {llm.runner.note}", err=True)
     return llm
+
+
+def _show_log(console: Any) -> None:
+    """Print what the library logs as notes, beside a spinner."""
+    log = logging.getLogger("leapdecode")
+    log.handlers = [_Notes(console)]
+    log.setLevel(logging.INFO)
+
+
+class _Notes(logging.Handler):
+    def __init__(self, console: Any) -> None:
+        super().__init__()
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.console.print(f"note: {record.getMessage()}", markup=False, highlight=False)
 
 
 def check_drafts(llm: Any, methods: Iterable[str]) -> None:

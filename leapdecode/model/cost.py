@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.model.facts import keep, kept, model_key
+from leapdecode.model.facts import announce, keep, kept, model_key
 from leapdecode.model.runner import Runner
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -206,6 +206,7 @@ def row_costs(
     key = curve_key(runner, batch)
     known = _curve(kept(key, path))
     if known is None:
+        announce("what forwards of 1 to 128 tokens take", 10)
         known = measure_row_costs(runner, repeats, batch=batch, seconds=SECONDS)
         keep_costs(known, key, path)
     return known

@@ -20,7 +20,7 @@ from torch import Tensor
 from leapdecode.core import Forward
 from leapdecode.model.exact_ends import ends_of_prompts, ends_of_trees, same
 from leapdecode.model.exact_probe import MOST_ROWS, Probe
-from leapdecode.model.facts import keep, kept, model_key
+from leapdecode.model.facts import announce, keep, kept, model_key
 from leapdecode.model.kv_store import EXACT_BUCKET
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def row_classes(runner: Runner, whole: bool = True, path: Path | None = None) ->
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
     known = _read((kept(key, path) or {}).get("exact"))
     if known is None or (whole and not known.whole):
+        announce("which forwards give equal bits", 20)
         found = find_row_classes(runner, whole)
         # what was too dear once stays so: a second timing decides nothing again
         known = found if known is None else replace(found, cost=max(found.cost, known.cost))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import platform
 import secrets
@@ -43,6 +44,7 @@ class Facts:
                 _write(path, _read(path) | {key: entry})
 
 
+LOG = logging.getLogger("leapdecode")
 FACTS = Facts()  # one for the process: what a machine needs for a forward is no one's in particular
 
 
@@ -57,6 +59,11 @@ def keep(key: str, entry: dict[str, Any], path: Path | None = None) -> None:
     A fact of another kind needs a key of its own, such as `model_key` with a word behind it.
     """
     FACTS.keep(key, {"measured": time.strftime("%Y-%m-%d")} | entry, path or cache_file())
+
+
+def announce(what: str, seconds: int) -> None:
+    """Say in the log that a fact is measured now, which is done once and takes so long."""
+    LOG.info("measuring %s here: once per model and machine, some %d seconds", what, seconds)
 
 
 def _read(path: Path | None) -> dict[str, dict[str, Any]]:
