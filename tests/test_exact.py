@@ -13,6 +13,8 @@ from leapdecode.model import exact
 from leapdecode.model.exact import RowClasses, find_row_classes, row_classes
 from leapdecode.model.exact_ends import ENDS, ends_of_prompts, ends_of_trees
 from leapdecode.model.exact_probe import Probe
+from leapdecode.model.padded_attention import PADDED
+from leapdecode.model.runner import Runner
 
 BRANCHING = ("lookahead", "multi_candidate", "ouroboros", "hybrid")
 METHODS = ("jacobi", "prompt_lookup", "draft_model", *BRANCHING)
@@ -83,7 +85,7 @@ def test_it_matters_that_branches_are_computed_again(monkeypatch):
 
 def test_it_matters_that_forwards_are_padded(monkeypatch):
     llm = pair()
-    monkeypatch.setattr(RowClasses, "padded", lambda self, rows: rows)
+    monkeypatch.setattr(RowClasses, "padded", lambda self, rows, batch=1: rows)
     assert not all(branches(llm))
 
 
@@ -311,3 +313,53 @@ def test_a_prompt_and_a_tree_see_up_to_their_own_ends():
         64, 128, 512, 512, 576,
     ]  # fmt: skip
     assert [classes.visible(slots, True) for slots in (1, 65, 512, 600)] == [128, 128, 512, 640]
+
+
+def batch_classes(monkeypatch, changes):
+    """What is found where attention's last bits change with `changes`(rows, visible slots)."""
+    attention_by(monkeypatch, changes)
+    return find_row_classes(Runner(new_model(CONFIGS["llama"](), torch.float64)))
+
+
+def test_sequences_share_a_unit_where_attention_alone_asks_for_it(monkeypatch):
+    """In float64 the small model's products do not depend on their rows; attention is made to."""
+    classes = batch_classes(monkeypatch, lambda rows, slots: rows < 4)
+    assert (classes.unit, classes.grain) == (4, 1)
+    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 1, 1]
+    assert classes.padded(5, 8) == 5
+    assert [classes.attended(rows) for rows in (1, 4, 5)] == [4, 4, 8]
+
+
+def test_without_padded_attention_they_share_none(monkeypatch):
+    monkeypatch.setattr(RowClasses, "attended", lambda self, rows: rows)
+    classes = batch_classes(monkeypatch, lambda rows, slots: rows < 4)
+    assert (classes.unit, classes.grain) == (4, 0)
+
+
+def test_batches_of_a_coarse_grain_have_a_multiple_of_the_unit_in_all():
+    classes = RowClasses(4, 64, 1.0, (), grain=4)
+    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 1, 1]
+    assert RowClasses(4, 64, 1.0, ()).padded(1, 8) == 4
+
+
+def test_texts_of_a_batch_that_shares_a_unit_are_those_alone(monkeypatch):
+    attention_by(monkeypatch, lambda rows, slots: rows < 4)
+    llm = LLM(new_model(CONFIGS["llama"](), torch.float64), exact=True)
+    assert llm.runner.exact.grain == 1
+    sampling = SamplingParams(max_tokens=16, ignore_eos=True, temperature=0.9)
+    for method in ("autoregressive", "hybrid"):
+        many = llm.generate(prompts()[:5], method=method, sampling=sampling, batch_size=5)
+        for prompt, result in zip(prompts()[:5], many, strict=True):
+            alone = llm.generate(prompt, method=method, sampling=sampling)
+            assert result.token_ids == alone.token_ids
+
+
+def test_padded_attention_is_gone_behind_its_block():
+    before = torch.nn.functional.scaled_dot_product_attention
+    query, mask = torch.randn(1, 2, 1, 8), torch.zeros(1, 1, 4, 6)
+    keys = torch.randn(2, 1, 2, 6, 8)
+    with PADDED, PADDED:
+        found = torch.nn.functional.scaled_dot_product_attention(query, *keys, attn_mask=mask)
+        assert found.shape == query.shape
+    assert torch.nn.functional.scaled_dot_product_attention is before
+    assert torch.allclose(found, before(query, *keys))

@@ -404,7 +404,7 @@ def test_a_curve_is_straight_between_points_and_never_falls():
 
 def test_rows_that_are_padded_cost_what_the_padded_ones_do():
     points = [RowCost(64, r, v, 1.0, v) for r, v in ((1, 1.0), (4, 4.0), (8, 8.0))]
-    padded = CostCurve(points, unit=4)
+    padded = CostCurve(points, lambda rows: -(-rows // 4) * 4)
     assert [padded(rows, 64) for rows in (1, 3, 4, 5, 8)] == [4.0, 4.0, 4.0, 8.0, 8.0]
 
 

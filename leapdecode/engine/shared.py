@@ -84,7 +84,9 @@ class Shared:
 
     def _new_planner(self, runner: Runner, wanted: int | str | None, batch: int) -> Planner:
         if wanted == AUTO:
-            return Planner(cost=CostCurve(row_costs(runner, batch), runner.padded(1)))
+            return Planner(
+                cost=CostCurve(row_costs(runner, batch), lambda rows: runner.padded(rows, batch))
+            )
         return Planner(limit=None if wanted is None else int(wanted))
 
     def _pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:

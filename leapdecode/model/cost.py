@@ -138,11 +138,13 @@ class CostCurve:
 
     Args:
         costs: the measured points.
-        unit: forwards are padded to a multiple of so many rows per sequence.
+        padded: to how many rows per sequence a forward of so many is padded.
     """
 
-    def __init__(self, costs: list[RowCost], unit: int = 1) -> None:
-        self.unit = unit
+    def __init__(
+        self, costs: list[RowCost], padded: Callable[[int], int] = lambda rows: rows
+    ) -> None:
+        self.padded = padded
         self.contexts = sorted({cost.context for cost in costs})
         self.lines = [
             self._line([cost for cost in costs if cost.context == context])
@@ -168,8 +170,7 @@ class CostCurve:
         key = rows, context // ROUNDED
         found = self.known.get(key)
         if found is None:
-            padded = -(-rows // self.unit) * self.unit
-            found = self.known[key] = self._between(padded, key[1] * ROUNDED)
+            found = self.known[key] = self._between(self.padded(rows), key[1] * ROUNDED)
         return found
 
     def _between(self, rows: int, context: int) -> float:
@@ -191,9 +192,14 @@ class CostCurve:
 
 def curve_key(runner: Runner, batch: int) -> str:
     """What a curve depends on: the model's key, the batch, and whether forwards are compiled."""
+    grain = batch > 1 and runner.exact is not None and runner.exact.grain
     how = [
         name
-        for name, on in (("compiled", runner.compiled and batch == 1), ("exact", runner.exact))
+        for name, on in (
+            ("compiled", runner.compiled and batch == 1),
+            ("exact", runner.exact),
+            (f"grain {grain}", grain),
+        )
         if on
     ]
     return " | ".join((model_key(runner), f"batch {batch}", *how))

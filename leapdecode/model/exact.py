@@ -9,6 +9,7 @@ changes no bit. `find_row_classes` finds these numbers by comparing logits bit f
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.core import Forward
+from leapdecode.model.exact_batches import grain_of
 from leapdecode.model.exact_ends import ends_of_prompts, ends_of_trees, same
 from leapdecode.model.exact_probe import MOST_ROWS, Probe
 from leapdecode.model.facts import announce, keep, kept, model_key
@@ -26,7 +28,7 @@ from leapdecode.model.kv_store import EXACT_BUCKET
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 7  # of what is kept on disk
+FORMAT = 8  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 MOSTS = (64, 48, 32, 16)
@@ -61,6 +63,9 @@ class RowClasses:
         ends: visible slots may end so far within the last block, in forwards of trees; such
             forwards gave the bits of those that see all of it.
         prompt_ends: the same for forwards of prompts.
+        grain: 0 where every sequence of a batch has a multiple of `unit` rows. Else attention alone
+            does, and the rows of all sequences together are a multiple of `unit` (`grain` equals
+            it) or any number from `unit` on (1).
     """
 
     unit: int
@@ -72,14 +77,22 @@ class RowClasses:
     whole: bool = True
     ends: tuple[int, ...] = ()
     prompt_ends: tuple[int, ...] = ()
+    grain: int = 0
 
     @property
     def cheap(self) -> bool:
         """Whether "auto" chooses exact decoding."""
         return self.unit > 0 and self.cost <= AUTO_COST
 
-    def padded(self, rows: int) -> int:
-        """The number of rows per sequence that a forward of `rows` is padded to."""
+    def padded(self, rows: int, batch: int = 1) -> int:
+        """The number of rows per sequence that a forward of `rows` each is padded to."""
+        if self.grain == 1 and batch > 1:
+            return max(rows, -(-self.unit // batch))
+        step = self.unit // math.gcd(self.unit, batch) if self.grain else self.unit
+        return -(-rows // step) * step
+
+    def attended(self, rows: int) -> int:
+        """The number of rows per sequence that attention is padded to."""
         return -(-rows // self.unit) * self.unit
 
     def visible(self, slots: int, prompt: bool) -> int:
@@ -96,10 +109,10 @@ class RowClasses:
         """
         batch, rows = list[Forward](), 0
         for request in requests:
-            wider = max(rows, self.padded(len(request.tree)))
-            if batch and (compiled or wider * (len(batch) + 1) > self.most):
+            size, wider = len(batch) + 1, max(rows, len(request.tree))
+            if batch and (compiled or self.padded(wider, size) * size > self.most):
                 yield batch
-                batch, wider = [], self.padded(len(request.tree))
+                batch, wider = [], len(request.tree)
             batch.append(request)
             rows = wider
         yield batch
@@ -171,6 +184,7 @@ def _compare(probe: Probe, whole: bool) -> RowClasses:
     best = min(found, key=lambda one: (not one.unit, one.cost > AUTO_COST + MARGIN))
     if not best.unit:
         return best
+    best = replace(best, grain=grain_of(probe, best))
     best = replace(best, ends=ends_of_trees(probe, best))
     best = replace(best, any_prefix=_any_prefix(probe, best), cost=probe.price(best))
     return replace(best, prompt_ends=ends_of_prompts(probe, best)) if best.any_prefix else best
@@ -221,7 +235,7 @@ def _read(entry: Any) -> RowClasses | None:
         classes = tuple(tuple(int(size) for size in sizes) for sizes in entry["classes"])
         unit, most, cost = int(entry["unit"]), int(entry["most"]), float(entry["cost"])
         rest = (str(entry["reason"]), bool(entry["any_prefix"]), bool(entry["whole"]))
-        ends = (tuple(int(end) for end in entry[name]) for name in ("ends", "prompt_ends"))
-        return RowClasses(unit, most, cost, classes, *rest, *ends)
+        ends, prompts = (tuple(map(int, entry[name])) for name in ("ends", "prompt_ends"))
+        return RowClasses(unit, most, cost, classes, *rest, ends, prompts, int(entry["grain"]))
     except (TypeError, KeyError, ValueError):
         return None

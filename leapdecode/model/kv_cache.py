@@ -85,7 +85,7 @@ class KVCache(BatchSlots):
             self._prefill(request, plan, self._kept(plan, alone))
             for request, plan in zip(requests, plans, strict=True)
         ]
-        rows = self.runner.padded(max(plan.count for plan in plans))
+        rows = self.runner.padded(max(plan.count for plan in plans), len(plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
         logits, seconds = (
             self.runner.call(plans, self.store, rows) if rows else self._nothing(plans)

@@ -20,6 +20,7 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.padded_attention import PADDED, with_rows
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
 from leapdecode.model.sequence_cache import Room
@@ -84,9 +85,9 @@ class Runner:
         """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
         return self.exact.visible(slots, prompt) if self.exact else bucketed(slots)
 
-    def padded(self, rows: int) -> int:
+    def padded(self, rows: int, batch: int = 1) -> int:
         """`rows` per sequence, rounded up to what exact decoding asks for."""
-        return self.exact.padded(rows) if self.exact else rows
+        return self.exact.padded(rows, batch) if self.exact else rows
 
     def cache_bytes(self, room: Room) -> int:
         """What a cache of that size takes."""
@@ -182,9 +183,12 @@ class Runner:
             max(plan.start for plan in plans),
         )
         mask = self.form.build(plans, packed[1], kv_length, self.dtype, cache.root)
+        extra = self.exact.attended(rows) - rows if self.exact and self.exact.grain else 0
+        if extra:
+            mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        with self.fast:
+        with self.fast, PADDED if extra else contextlib.nullcontext():
             logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
         return Launched(logits[:, logits.shape[1] - num_logits :], began)
 
