@@ -325,7 +325,7 @@ def test_sequences_share_a_unit_where_attention_alone_asks_for_it(monkeypatch):
     """In float64 the small model's products do not depend on their rows; attention is made to."""
     classes = batch_classes(monkeypatch, lambda rows, slots: rows < 4)
     assert (classes.unit, classes.grain) == (4, 1)
-    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 1, 1]
+    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 2, 2]
     assert classes.padded(5, 8) == 5
     assert [classes.attended(rows) for rows in (1, 4, 5)] == [4, 4, 8]
 
@@ -338,7 +338,7 @@ def test_without_padded_attention_they_share_none(monkeypatch):
 
 def test_batches_of_a_coarse_grain_have_a_multiple_of_the_unit_in_all():
     classes = RowClasses(4, 64, 1.0, (), grain=4)
-    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 1, 1]
+    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 2, 2]
     assert RowClasses(4, 64, 1.0, ()).padded(1, 8) == 4
 
 

@@ -39,6 +39,8 @@ FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
 # tokens of a padded forward: a mixture of experts sends few rows to some expert then
 STEPS = (1, 2)
 BATCHES = (2, 5)
+# rows per sequence where a batch shares a unit: transformers lays out a single query otherwise
+LEAST_SHARED = 2
 # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
 AUTO_COST = 1.15
 MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before ends are known
@@ -86,9 +88,12 @@ class RowClasses:
 
     def padded(self, rows: int, batch: int = 1) -> int:
         """The number of rows per sequence that a forward of `rows` each is padded to."""
-        if self.grain == 1 and batch > 1:
+        if not self.grain or batch == 1:
+            return -(-rows // self.unit) * self.unit
+        rows = max(rows, LEAST_SHARED)
+        if self.grain == 1:
             return max(rows, -(-self.unit // batch))
-        step = self.unit // math.gcd(self.unit, batch) if self.grain else self.unit
+        step = self.unit // math.gcd(self.unit, batch)
         return -(-rows // step) * step
 
     def attended(self, rows: int) -> int:

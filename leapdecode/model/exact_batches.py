@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leapdecode.model.exact_probe import Probe
 
 BATCHES = (2, 3, 4, 5, 8)  # sizes that are compared
-ROWS = (1, 2)  # per sequence, before padding
+ROWS = (1, 3)  # per sequence, before padding
 COMPARED = 8  # tokens of a chain
 
 
