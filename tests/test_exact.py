@@ -327,6 +327,7 @@ def test_sequences_share_a_unit_where_attention_alone_asks_for_it(monkeypatch):
     assert (classes.unit, classes.grain) == (4, 1)
     assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 2, 2]
     assert classes.padded(5, 8) == 5
+    assert classes.padded(0, 8) == 0  # nothing new is no forward
     assert [classes.attended(rows) for rows in (1, 4, 5)] == [4, 4, 8]
 
 
@@ -334,6 +335,11 @@ def test_without_padded_attention_they_share_none(monkeypatch):
     monkeypatch.setattr(RowClasses, "attended", lambda self, rows: rows)
     classes = batch_classes(monkeypatch, lambda rows, slots: rows < 4)
     assert (classes.unit, classes.grain) == (4, 0)
+
+
+def test_a_model_that_takes_no_padded_mask_shares_none(monkeypatch):
+    monkeypatch.setattr("leapdecode.model.runner.with_rows", lambda mask, extra: mask[..., :-1])
+    assert batch_classes(monkeypatch, lambda rows, slots: rows < 4).grain == 0
 
 
 def test_batches_of_a_coarse_grain_have_a_multiple_of_the_unit_in_all():

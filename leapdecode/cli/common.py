@@ -52,8 +52,8 @@ QuantizeOption = Annotated[
     str | None,
     typer.Option(
         metavar="int8",
-        help="compute in 8-bit integers, on a CPU with VNNI: faster; the text is the quantized "
-        "model's",
+        help="compute in 8-bit integers, on a CPU with VNNI: faster for models of about a billion "
+        "parameters; the text is the quantized model's",
     ),
 ]
 CacheMemoryOption = Annotated[

@@ -26,7 +26,7 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             if ended:
                 tree = TokenTree(sequence.pending)
             else:
-                tree = yield from _proposed(method, sequence, len(carried.tokens))
+                tree = yield from _proposed(method, sequence)
         asked = arrange(sequence, carried, tree)
         found = yield Forward("target", sequence, asked.tree, likeliest=method.likeliest)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
@@ -58,8 +58,8 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             method.observe(sequence, tree, own)
 
 
-def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
-    """The method's next tree, cut by its budget, which `carried` rows are charged to as well."""
+def _proposed(method: Method, sequence: Sequence) -> Asking:
+    """The method's next tree, cut by its budget, which carried rows are charged to as well."""
     proposing = method.propose(sequence)
     if not isinstance(proposing, Generator):
         raise InvalidTree(
@@ -72,7 +72,7 @@ def _proposed(method: Method, sequence: Sequence, carried: int) -> Asking:
             f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"
         )
     if method.planner is not None:
-        method.planner.cut(tree, len(sequence.tokens), method.required_nodes(), carried)
+        method.planner.cut(tree, len(sequence.tokens), method.required_nodes(), sequence.carried)
     return tree
 
 

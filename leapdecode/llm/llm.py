@@ -53,7 +53,7 @@ class LLM:
             as it is. Weights that change in place are packed anew, but not what is written through
             `.data`.
         quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU with
-            VNNI. Faster; the text is the quantized model's, with every method.
+            VNNI. Faster for about a billion parameters; the text is the quantized model's.
         compile: run the layers of small forwards of both models through `torch.compile`: faster
             steps for some ten seconds or more at loading. Texts stay those of plain decoding on the
             same `LLM`. Batches, and what is decoded plainly by `fallback`, run uncompiled.

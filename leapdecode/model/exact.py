@@ -88,8 +88,8 @@ class RowClasses:
 
     def padded(self, rows: int, batch: int = 1) -> int:
         """The number of rows per sequence that a forward of `rows` each is padded to."""
-        if not self.grain or batch == 1:
-            return -(-rows // self.unit) * self.unit
+        if not self.grain or batch == 1 or rows == 0:
+            return self.attended(rows)
         rows = max(rows, LEAST_SHARED)
         if self.grain == 1:
             return max(rows, -(-self.unit // batch))

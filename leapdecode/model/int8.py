@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from leapdecode.errors import OptionError
-from leapdecode.model.prepacked import LIBRARY, PackedLinears, Prepacked, Step, linear_layers
+from leapdecode.model.graph_ops import define
+from leapdecode.model.prepacked import PackedLinears, Prepacked, Step, linear_layers
 
 INT8 = "int8"
 GREATEST = 127  # of a quantized number
@@ -95,7 +96,8 @@ def _shape(rows: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     return rows.new_empty(*rows.shape[:-1], len(scale), dtype=torch.float32)
 
 
-LIBRARY.define("int8_linear(Tensor rows, Tensor packed, Tensor scale, Tensor zero) -> Tensor")
-for key in ("CPU", "MkldnnCPU"):
-    LIBRARY.impl("int8_linear", _multiply, key)
-torch.library.register_fake("leapdecode::int8_linear", _shape, lib=LIBRARY)
+define(
+    "int8_linear(Tensor rows, Tensor packed, Tensor scale, Tensor zero) -> Tensor",
+    _multiply,
+    _shape,
+)

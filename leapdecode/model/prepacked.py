@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.model.facts import keep, kept
+from leapdecode.model.graph_ops import define
 from leapdecode.model.memory import free_bytes
 from leapdecode.model.replaced import Replaced
 from leapdecode.model.yardstick import cap
@@ -41,13 +42,7 @@ def _shape(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     return rows.new_empty(*rows.shape[:-1], packed.shape[0])
 
 
-# TorchInductor takes packed weights only as constants of a graph; this it calls as it is.
-# `torch.library.custom_op` would do the same, at three times the cost per call.
-LIBRARY = torch.library.Library("leapdecode", "DEF")
-LIBRARY.define("packed_linear(Tensor rows, Tensor packed, Tensor? bias) -> Tensor")
-for key in ("CPU", "MkldnnCPU"):
-    LIBRARY.impl("packed_linear", product, key)
-torch.library.register_fake("leapdecode::packed_linear", _shape, lib=LIBRARY)
+define("packed_linear(Tensor rows, Tensor packed, Tensor? bias) -> Tensor", product, _shape)
 
 
 class PackedLinears:
