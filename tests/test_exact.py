@@ -13,7 +13,6 @@ from leapdecode.model import exact
 from leapdecode.model.exact import RowClasses, find_row_classes, row_classes
 from leapdecode.model.exact_ends import ENDS, ends_of_prompts, ends_of_trees
 from leapdecode.model.exact_probe import Probe
-from leapdecode.model.padded_attention import PADDED
 from leapdecode.model.runner import Runner
 
 BRANCHING = ("lookahead", "multi_candidate", "ouroboros", "hybrid")
@@ -277,12 +276,16 @@ def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkey
 
 
 def attention_by(monkeypatch, changes):
-    """Attention whose result differs in the last bits where `changes`(rows, visible slots)."""
+    """Attention whose result differs in the last bits where `changes`(rows, visible slots).
+
+    Rows are those of a sequence; the four heads' rows may stand in fewer heads.
+    """
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def attended(query, key, *args, **options):
         found = attend(query, key, *args, **options)
-        return found * 1.0001 if changes(query.shape[-2], key.shape[-2]) else found
+        rows = query.shape[1] * query.shape[2] // 4
+        return found * 1.0001 if changes(rows, key.shape[-2]) else found
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attended)
 
@@ -325,7 +328,7 @@ def test_sequences_share_a_unit_where_attention_alone_asks_for_it(monkeypatch):
     """In float64 the small model's products do not depend on their rows; attention is made to."""
     classes = batch_classes(monkeypatch, lambda rows, slots: rows < 4)
     assert (classes.unit, classes.grain) == (4, 1)
-    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 2, 2]
+    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 1, 1]
     assert classes.padded(5, 8) == 5
     assert classes.padded(0, 8) == 0  # nothing new is no forward
     assert [classes.attended(rows) for rows in (1, 4, 5)] == [4, 4, 8]
@@ -344,7 +347,7 @@ def test_a_model_that_takes_no_padded_mask_shares_none(monkeypatch):
 
 def test_batches_of_a_coarse_grain_have_a_multiple_of_the_unit_in_all():
     classes = RowClasses(4, 64, 1.0, (), grain=4)
-    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 2, 2]
+    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 1, 1]
     assert RowClasses(4, 64, 1.0, ()).padded(1, 8) == 4
 
 
@@ -358,14 +361,3 @@ def test_texts_of_a_batch_that_shares_a_unit_are_those_alone(monkeypatch):
         for prompt, result in zip(prompts()[:5], many, strict=True):
             alone = llm.generate(prompt, method=method, sampling=sampling)
             assert result.token_ids == alone.token_ids
-
-
-def test_padded_attention_is_gone_behind_its_block():
-    before = torch.nn.functional.scaled_dot_product_attention
-    query, mask = torch.randn(1, 2, 1, 8), torch.zeros(1, 1, 4, 6)
-    keys = torch.randn(2, 1, 2, 6, 8)
-    with PADDED, PADDED:
-        found = torch.nn.functional.scaled_dot_product_attention(query, *keys, attn_mask=mask)
-        assert found.shape == query.shape
-    assert torch.nn.functional.scaled_dot_product_attention is before
-    assert torch.allclose(found, before(query, *keys))

@@ -143,11 +143,11 @@ class Engine:
             self.active.append(one)
 
     def _tell_planners(self) -> None:
-        """Whether somebody decodes beside them who gains nothing by rows."""
+        """How many decode, and whether one of them gains nothing by rows."""
         beside_plain = any(not one.method.proposes for one in self.active)
         for one in self.active:
             if one.method.planner is not None:
-                one.method.planner.beside_plain = beside_plain
+                one.method.planner.tell(len(self.active), beside_plain)
 
     def _join_alone(self, one: ActiveRequest) -> None:
         """Give a request new caches, because those that stand have another shape.

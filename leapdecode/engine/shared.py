@@ -8,7 +8,8 @@ from typing import Any
 from leapdecode.core import Sequence
 from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
-from leapdecode.methods.planner import Planner, StepCost
+from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
+from leapdecode.methods.planner import Planner
 from leapdecode.model.cost import CostCurve, row_costs
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
@@ -83,11 +84,15 @@ class Shared:
         return self.planners[key]
 
     def _new_planner(self, runner: Runner, wanted: int | str | None, batch: int) -> Planner:
-        if wanted == AUTO:
-            return Planner(
-                cost=CostCurve(row_costs(runner, batch), lambda rows: runner.padded(rows, batch))
-            )
-        return Planner(limit=None if wanted is None else int(wanted))
+        if wanted != AUTO:
+            return Planner(limit=None if wanted is None else int(wanted))
+        one, many = (
+            CostCurve(row_costs(runner, size), functools.partial(runner.padded, batch=size))
+            for size in (1, batch)
+        )
+        if batch == 1:
+            return Planner(cost=one)
+        return Planner(cost=BatchCost(one, many, batch, batch), common=CommonRows())
 
     def _pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:
         if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
+from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.rates import HitRates, drafts_of
 from leapdecode.methods.recent import DraftForwards, Throughput, Window
@@ -29,8 +30,6 @@ AHEAD = 4  # draft forwards that are judged together: the first alone may not pa
 FAIR = 1.15  # times a plain step, beside a request that does not guess
 STEPS = (1, 2, 4, 8, 16)  # further nodes that growth looks ahead
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
-
-StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
 
 
 @dataclass
@@ -49,7 +48,15 @@ class Planner:
     throughput: Throughput = field(default_factory=Throughput)
     window: Window = field(default_factory=Window)
     drafting: DraftForwards = field(default_factory=DraftForwards)
+    common: CommonRows | None = None  # of the trees of a batch
     beside_plain: bool = False  # the engine says so: a request in the batch does not guess
+
+    def tell(self, active: int, beside_plain: bool) -> None:
+        """How many sequences are in the batch, and whether one of them does not guess."""
+        self.beside_plain = beside_plain
+        for planner in (self, self.draft):
+            if planner is not None and isinstance(planner.cost, BatchCost):
+                planner.cost.active = active
 
     def most(self, context: int) -> int | None:
         """Rows of a tree at most: `limit`, and beside a request that does not guess those by which,
@@ -88,10 +95,14 @@ class Planner:
     def floor(self, context: int) -> Callable[[float, int], bool] | None:
         """(chance, size) -> whether a tree of `size` nodes may gain by more that are no likelier.
 
-        With fewer than `STEPS` more a flat stretch of the cost curve may hide what follows.
+        With fewer than `STEPS` more a flat stretch of the cost curve may hide what follows. Trees
+        of a batch are cut to a common number of rows when they are grown.
         """
         if self.cost is None:
             return None
+        if self.common is not None:
+            wanted = self.common.wanted
+            return lambda _, size: size < wanted
         cost, price = self.cost, self.throughput.rate(self.cost(1, context))
 
         def pays(chance: float, size: int) -> bool:
@@ -103,14 +114,25 @@ class Planner:
     def _best(self, chances: list[float], always: int, context: int) -> int:
         """How many of the likeliest nodes gain most beyond lambda x their time."""
         assert self.cost is not None
-        price = self.throughput.rate(self.cost(1, context))
-        expected, best, best_count = 0.0, -price * self.cost(always, context), 0
+        cost = self.cost
+        price = self.throughput.rate(cost(1, context))
+        if self.common is not None:
+            if self.common.resting:
+                return 0
+            self.common.learn(chances, always)
+            rows = self.common.choose(price, lambda rows: cost(rows, context))
+            return min(max(rows - always, 0), len(chances))
+        expected, best, best_count = 0.0, -price * cost(always, context), 0
         for count, chance in enumerate(chances, start=1):
             expected += chance
-            gain = expected - price * self.cost(always + count, context)
+            gain = expected - price * cost(always + count, context)
             if gain > best:
                 best, best_count = gain, count
         return best_count
+
+    def rests(self) -> bool:
+        """Whether the next tree is a root alone, because no guess has paid for long in a batch."""
+        return self.common is not None and self.common.rests()
 
     def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
         """How many of a window's `wanted` columns of `height` rows to carry, in a `share` of rows.
@@ -211,7 +233,8 @@ class Planner:
         """One step: its tree's tokens, and the draft's `forwards`, of `rows` in all, behind it."""
         if self.cost is None:
             return
-        time = self.cost(len(tree) - len(tree.skipped), context)
+        common = self.common.rows if self.common is not None else 1
+        time = self.cost(max(len(tree) - len(tree.skipped), common), context)
         if forwards and self.draft is not None and self.draft.cost is not None:
             time += forwards * self.draft.cost(-(-rows // forwards), context)
         self.throughput.learn(tokens, time)

@@ -39,20 +39,24 @@ class Sourced(Method):
         tree = TokenTree(sequence.pending)
         self.before = sequence.tokens[-2] if len(sequence.tokens) > 1 else -1
         self.sources.read(sequence.tokens)
-        self.growth = Growth(sequence, tree, self.sources, self.chances)
+        self.growth: Growth | None = None
+        if self.planner is not None and self.planner.rests():
+            return tree
+        growth = self.growth = Growth(sequence, tree, self.sources, self.chances)
         most = self._most(sequence)
         if self.asks_draft:
-            yield from self._draft(sequence, min(most, DRAFTED))
-        self.growth.grow(most, self.planner)
+            yield from self._draft(growth, min(most, DRAFTED))
+        growth.grow(most, self.planner)
         return tree
 
     def _most(self, sequence: Sequence) -> int:
         most = self.planner.most(len(sequence.tokens)) if self.planner is not None else None
         return self.nodes if most is None else min(self.nodes, most)
 
-    def _draft(self, sequence: Sequence, most: int) -> Generator[Asked, ForwardResult | None, None]:
+    def _draft(self, growth: Growth, most: int) -> Generator[Asked, ForwardResult | None, None]:
         """Let the draft evaluate the likeliest nodes, those that it adds too, while that pays."""
-        growth, tree, context = self.growth, self.growth.tree, len(sequence.tokens)
+        sequence, tree = growth.sequence, growth.tree
+        context = len(sequence.tokens)
         for _ in range(ASKED):
             growth.grow(most, self.planner, LEAST)
             rows = len(tree) - len(growth.asked)
@@ -68,5 +72,6 @@ class Sourced(Method):
             growth.take(found)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        self.growth.learn(verdict.path, verdict.choices, self.planner)
+        if self.growth is not None:
+            self.growth.learn(verdict.path, verdict.choices, self.planner)
         self.sources.recycle(tree.tokens, tree.parents, self.before, verdict)

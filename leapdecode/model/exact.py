@@ -28,7 +28,7 @@ from leapdecode.model.kv_store import EXACT_BUCKET
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 8  # of what is kept on disk
+FORMAT = 9  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 MOSTS = (64, 48, 32, 16)
@@ -39,8 +39,6 @@ FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
 # tokens of a padded forward: a mixture of experts sends few rows to some expert then
 STEPS = (1, 2)
 BATCHES = (2, 5)
-# rows per sequence where a batch shares a unit: transformers lays out a single query otherwise
-LEAST_SHARED = 2
 # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
 AUTO_COST = 1.15
 MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before ends are known
@@ -90,7 +88,6 @@ class RowClasses:
         """The number of rows per sequence that a forward of `rows` each is padded to."""
         if not self.grain or batch == 1 or rows == 0:
             return self.attended(rows)
-        rows = max(rows, LEAST_SHARED)
         if self.grain == 1:
             return max(rows, -(-self.unit // batch))
         step = self.unit // math.gcd(self.unit, batch)

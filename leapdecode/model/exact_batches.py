@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from leapdecode.model.exact_ends import same
-from leapdecode.model.padded_attention import can_pad
 
 if TYPE_CHECKING:
     from leapdecode.model.exact import RowClasses
@@ -28,7 +27,7 @@ def grain_of(probe: Probe, classes: RowClasses) -> int:
 
     Compiled forwards take one sequence each, so they have no batches.
     """
-    if probe.runner.compiled or classes.unit == 1 or not can_pad(probe.runner.model):
+    if probe.runner.compiled or classes.unit == 1 or not probe.runner.folds:
         return 0
     reference = probe.chain(COMPARED, classes.unit)
     grains = (1, classes.unit)

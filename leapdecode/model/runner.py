@@ -17,10 +17,10 @@ from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.compiled import CompiledForward
+from leapdecode.model.folded_attention import folding, folds, with_rows
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.padded_attention import PADDED, with_rows
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
 from leapdecode.model.sequence_cache import Room
@@ -68,6 +68,7 @@ class Runner:
         self.vocabulary = model.get_input_embeddings().num_embeddings
         self.layout = read_layout(model)
         self.device, self.dtype = self.layout.device, self.layout.dtype
+        self.folds = folds(model, self.device)
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.compiled: CompiledForward | None = None
         self.prepacked: Prepacked | None = None
@@ -188,7 +189,7 @@ class Runner:
             mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        with self.fast, PADDED if extra else contextlib.nullcontext():
+        with self.fast:
             logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
         return Launched(logits[:, logits.shape[1] - num_logits :], began)
 
@@ -212,14 +213,15 @@ class Runner:
         sequences, rows = ids_BR.shape
         takes = self.compiled is not None and self.compiled.takes(sequences, rows, num_logits)
         forward = self.compiled if takes and self.compiled is not None else self.model
-        logits: Tensor = forward(
-            input_ids=ids_BR,
-            position_ids=positions_BR,
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            **limit,
-        ).logits
+        with folding(self.folds and not takes):
+            logits: Tensor = forward(
+                input_ids=ids_BR,
+                position_ids=positions_BR,
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=True,
+                **limit,
+            ).logits
         return logits
 
 

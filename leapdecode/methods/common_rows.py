@@ -1,0 +1,84 @@
+"""How many rows the trees of a batch have: as many for all of them.
+
+A forward has as many rows per sequence as its largest tree, so one tree of ten nodes makes seven
+others pay for ten. Hence a batch has one size. With g(r) the mean chance that the walk reaches the
+node in row r, over the last trees, it is the number of rows R that makes
+
+    sum of g(r) over r = 2 ... R   -   lambda x (time of R rows - time of 1 row)
+
+greatest, lambda being the tokens per time of a sequence.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
+
+MARGIN = 0.05  # tokens a step: what guesses cost outside the model, and texts that end late
+RECENT = 64  # trees that a mean goes over
+REST = 4  # behind PLAIN trees for which one row was best, one of so many is grown
+PLAIN = 128
+AHEAD = 2  # rows beyond the common ones for which trees make guesses, so that more may be chosen
+
+
+@dataclass
+class CommonRows:
+    """Mean chances by row, and the number of rows chosen last."""
+
+    rows: int = 1
+    sums: list[float] = field(default_factory=list)  # of chances; row 2 is the first
+    trees: float = 0.0
+    plain: int = 0  # trees since another number of rows than 1 was chosen
+    resting: bool = False  # whether the tree under way is a root alone
+
+    def rests(self) -> bool:
+        """Whether the next tree is not worth its growth: guesses have long not paid, and they are
+        looked at again later.
+        """
+        self.plain += 1
+        self.resting = self.plain > PLAIN and self.plain % REST > 0
+        return self.resting
+
+    @property
+    def wanted(self) -> int:
+        """Rows that trees are to have guesses for."""
+        return self.rows + AHEAD
+
+    def learn(self, chances: list[float], always: int) -> None:
+        """Take in the chances of a tree's guesses, likeliest first, behind `always` rows."""
+        keep = 1 - 1 / RECENT
+        first = always - 1  # the place of row `always` + 1
+        self.sums += [0.0] * (first + len(chances) - len(self.sums))
+        self.sums = [keep * one for one in self.sums]
+        self.trees = keep * self.trees + 1
+        for place, chance in enumerate(chances, start=first):
+            self.sums[place] += chance
+
+    def choose(self, price: float, cost: Callable[[int], float]) -> int:
+        """The number of rows that gains most beyond `price` times its time."""
+        gained, best = 0.0, MARGIN - price * cost(1)
+        self.rows = 1
+        for rows, total in enumerate(self.sums, start=2):
+            gained += total / self.trees
+            if gained - price * cost(rows) > best:
+                self.rows, best = rows, gained - price * cost(rows)
+        if self.rows > 1:
+            self.plain = 0
+        return self.rows
+
+
+@dataclass
+class BatchCost:
+    """The time of a step where `active` of `batch` sequences are left: the straight line between
+    the time of `one` sequence and that of `many`, which are `batch`.
+    """
+
+    one: StepCost
+    many: StepCost
+    batch: int
+    active: int
+
+    def __call__(self, rows: int, context: int) -> float:
+        share = min((self.active - 1) / (self.batch - 1), 1.0)
+        many = self.many(rows, context)
+        return many if share == 1.0 else share * many + (1 - share) * self.one(rows, context)

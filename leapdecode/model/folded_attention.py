@@ -1,0 +1,113 @@
+"""Attention of few rows: heads that share keys are rows of one head, and rows may be padded.
+
+Where query heads share keys and values, transformers copies these once per head as soon as a
+forward has more than one row. At thirty layers and a thousand cached tokens such copies take longer
+than all the rest of a step. Here the heads of a group become rows of one head instead:
+
+    queries [B, G x H, R, D] -> [B, H, G x R, D],   mask [B, 1, R, S] -> [B, 1, G x R, S].
+
+Kernels of attention are chosen by the rows of a sequence, those of all other layers by the rows of
+the whole forward. So in a batch under exact decoding attention alone is padded: a mask with more
+rows than there are queries says how far, and what the padded rows give is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+MOST_BYTES = 1 << 28  # of a mask; larger ones stay as they are, and keys are copied
+NAME = "sdpa"
+OTHER = ("position_bias", "cache", "softcap", "output_attentions")  # options not known here
+
+
+class FoldedAttention:
+    """Inside its `with` block models whose attention is "sdpa" compute it so.
+
+    Another thread's attention runs through it meanwhile, and gives what it gives anyway.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.depth = threading.RLock(), 0
+        self.usual: Any = None
+        self.masks: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.depth += 1
+            if self.depth == 1:
+                self.usual = ALL_ATTENTION_FUNCTIONS[NAME]
+                ALL_ATTENTION_FUNCTIONS[NAME] = self.attend
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.depth -= 1
+            if self.depth == 0:
+                del ALL_ATTENTION_FUNCTIONS[NAME]
+                self.masks.clear()
+
+    def attend(
+        self, module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor,
+        attention_mask: Tensor | None, dropout: float = 0.0, scaling: float | None = None,
+        is_causal: bool | None = None, **options: Any,
+    ) -> tuple[Tensor, None]:  # fmt: skip
+        """[B, R, G x H, D] for queries [B, G x H, R, D], keys and values [B, H, S, D] and a mask
+        [B, 1, R or more, S].
+        """
+        rows, groups = query.shape[2], query.shape[1] // key.shape[1]
+        known = not any(options.get(name) is not None for name in OTHER)
+        if attention_mask is None or not known or not _small(attention_mask, groups):
+            found: tuple[Tensor, None] = self.usual(
+                module, query, key, value, attention_mask, dropout, scaling, is_causal, **options
+            )
+            return found
+        padded = attention_mask.shape[2]
+        query = functional.pad(query, (0, 0, 0, padded - rows)) if padded > rows else query
+        folded = query.reshape(query.shape[0], key.shape[1], groups * padded, query.shape[3])
+        mask = self._mask(attention_mask, groups)
+        heads = functional.scaled_dot_product_attention(
+            folded, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling
+        )
+        heads = heads.reshape(heads.shape[0], -1, padded, value.shape[3])
+        return heads[:, :, :rows].transpose(1, 2).contiguous(), None
+
+    def _mask(self, mask: Tensor, groups: int) -> Tensor:
+        """`mask` once per head of a group; made once for all layers."""
+        if groups == 1:
+            return mask
+        known = self.masks.get((id(mask), groups))
+        if known is None or known[0] is not mask:
+            # the mask is kept, too, so that no other one gets its id
+            known = self.masks[id(mask), groups] = (mask, mask.repeat(1, 1, groups, 1))
+        return known[1]
+
+
+FOLDED = FoldedAttention()
+
+
+def _small(mask: Tensor, groups: int) -> bool:
+    """Whether a mask shared by all heads may stand once per head of a group."""
+    return mask.shape[1] == 1 and groups * mask.numel() * mask.element_size() <= MOST_BYTES
+
+
+def folds(model: torch.nn.Module, device: torch.device) -> bool:
+    """Whether forwards of `model` are to run in the block: measured on CPUs alone."""
+    return device.type == "cpu" and getattr(model.config, "_attn_implementation", None) == NAME
+
+
+def with_rows(mask: Tensor | dict[str, Tensor], extra: int) -> Tensor | dict[str, Tensor]:
+    """A mask [B, 1, R, S], or one per layer type, with `extra` more rows that see everything."""
+    if isinstance(mask, dict):
+        return {kind: functional.pad(one, (0, 0, 0, extra)) for kind, one in mask.items()}
+    return functional.pad(mask, (0, 0, 0, extra))
+
+
+def folding(wanted: bool) -> contextlib.AbstractContextManager[None]:
+    """The block where it is `wanted`."""
+    return FOLDED if wanted else contextlib.nullcontext()

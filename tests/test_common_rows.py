@@ -1,0 +1,77 @@
+"""One number of rows for all trees of a batch."""
+
+import pytest
+from tiny import CONFIGS, decode, new_model, prompts, runner, texts
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.methods.common_rows import MARGIN, PLAIN, REST, BatchCost, CommonRows
+
+
+def linear(rows, context=0):
+    """A row more takes a fifth of a plain step."""
+    return 1.0 + 0.2 * (rows - 1)
+
+
+def learnt(*trees, always=1):
+    common = CommonRows()
+    for _ in range(200):
+        for chances in trees:
+            common.learn(list(chances), always)
+    return common
+
+
+def test_the_mean_over_trees_decides():
+    # one of two texts knows its next four tokens, the other nothing: half a token a row
+    assert learnt([0.9] * 4, []).choose(1.0, linear) == 5
+    # three of four know nothing: a row gains 0.225, hardly more than its fifth of a step
+    assert learnt([0.9] * 4, [], [], []).choose(1.0, linear) == 5
+    assert learnt([0.9] * 4, *[[]] * 4).choose(1.0, linear) == 1
+
+
+def test_a_gain_within_the_margin_is_none():
+    only = learnt([0.2 + MARGIN * 0.9])
+    assert only.choose(1.0, linear) == 1
+    assert learnt([0.2 + MARGIN * 1.1]).choose(1.0, linear) == 2
+
+
+def test_rows_that_are_taken_anyway_gain_nothing():
+    common = learnt([0.9], always=3)  # two carried tokens, and a guess in row 4
+    assert common.sums[:2] == [0.0, 0.0]
+    assert common.choose(1.0, linear) == 4
+
+
+def test_after_long_plain_stretches_few_trees_are_grown_until_one_pays():
+    common = CommonRows()
+    assert not any(common.rests() for _ in range(PLAIN))
+    assert sum(common.rests() for _ in range(4 * REST)) == 4 * (REST - 1)
+    for _ in range(300):
+        common.learn([0.9], 1)
+    assert common.choose(1.0, linear) == 2
+    assert not common.rests()
+
+
+@pytest.mark.parametrize(("active", "expected"), [(1, 1.2), (8, 3.0), (9, 3.0), (4, 1.971428)])
+def test_time_of_a_batch_that_gets_smaller(active, expected):
+    cost = BatchCost(linear, lambda rows, context: 1.5 * rows, 8, active)
+    assert cost(2, 0) == pytest.approx(expected, abs=1e-5)
+
+
+def test_texts_of_a_batch_under_a_budget_are_those_of_plain_decoding():
+    on, given = runner("llama"), prompts()
+    params = SamplingParams(max_tokens=32, temperature=0.8, seed=3)
+    plain = texts(decode(on, given, params=params))
+    assert texts(decode(on, given, "auto", 8, params)) == plain
+
+
+def test_trees_of_a_batch_have_the_same_rows():
+    llm = LLM(new_model(CONFIGS["llama"]()))
+    sampling = SamplingParams(max_tokens=48, ignore_eos=True)
+    given = [[5, 9, 2, 7] * 6, [3, 1, 4, 1, 5] * 4, [8, 8, 2] * 7]
+    shared = llm.shared
+    llm.generate(given, method="auto", sampling=sampling, batch_size=3)
+    (planner,) = [one for one in shared.planners.values() if one.common is not None]
+    planner.cost = BatchCost(linear, linear, 3, 3)
+    results = llm.generate(given, method="auto", sampling=sampling, batch_size=3)
+    assert planner.common.rows > 1
+    most = [max(step.rows for step in result.steps) for result in results]
+    assert max(most) <= planner.common.rows + 4

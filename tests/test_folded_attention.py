@@ -1,0 +1,91 @@
+"""Heads that share keys as rows of one head: what transformers' own attention gives, and no trace
+of it outside its block.
+"""
+
+import pytest
+import torch
+from tiny import CONFIGS, GROUPED, new_model
+from transformers import LlamaConfig
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.model import folded_attention
+from leapdecode.model.folded_attention import FOLDED, with_rows
+
+HEADS, KEPT, DIM, SLOTS = 6, 2, 8, 20
+
+
+class Module(torch.nn.Module):
+    """What transformers' attention reads of a layer."""
+
+    num_key_value_groups = HEADS // KEPT
+    is_causal = True
+
+
+def given(rows, batch=2):
+    torch.manual_seed(rows)
+    query = torch.randn(batch, HEADS, rows, DIM, dtype=torch.float64)
+    keys = torch.randn(2, batch, KEPT, SLOTS, DIM, dtype=torch.float64)
+    hidden = torch.rand(batch, 1, rows, SLOTS) < 0.5
+    hidden[..., 0] = False
+    mask = torch.zeros(hidden.shape, dtype=torch.float64)
+    return query, *keys, mask.masked_fill(hidden, torch.finfo(torch.float64).min)
+
+
+@pytest.mark.parametrize("extra", [0, 3])
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_it_is_what_transformers_gives(rows, extra):
+    query, key, value, mask = given(rows)
+    expected, _ = sdpa_attention_forward(Module(), query, key, value, mask, scaling=0.3)
+    with FOLDED:
+        attend = ALL_ATTENTION_FUNCTIONS["sdpa"]
+        for _ in range(2):  # the second layer finds the folded mask
+            found, _ = attend(Module(), query, key, value, with_rows(mask, extra), scaling=0.3)
+            assert found.shape == (2, rows, HEADS, DIM)
+            assert torch.allclose(found, expected)
+
+
+def test_a_mask_in_the_wrong_order_of_rows_shows():
+    query, key, value, mask = given(5)
+    expected, _ = sdpa_attention_forward(Module(), query, key, value, mask)
+    with FOLDED:
+        FOLDED.masks[id(mask), 3] = (mask, mask.repeat_interleave(3, 2))
+        found, _ = FOLDED.attend(Module(), query, key, value, mask)
+    assert not torch.allclose(found, expected)
+
+
+def test_a_large_mask_and_options_not_known_go_the_usual_way(monkeypatch):
+    query, key, value, mask = given(4)
+    bias = torch.randn(1, HEADS, 4, SLOTS, dtype=torch.float64)
+    expected, _ = sdpa_attention_forward(Module(), query, key, value, mask)
+    biased, _ = sdpa_attention_forward(Module(), query, key, value, mask, position_bias=bias)
+    with FOLDED:
+        found, _ = FOLDED.attend(Module(), query, key, value, mask, position_bias=bias)
+        assert torch.equal(found, biased)
+        monkeypatch.setattr(folded_attention, "MOST_BYTES", 0)
+        found, _ = FOLDED.attend(Module(), query, key, value, mask)
+        assert torch.equal(found, expected)
+
+
+def test_nothing_of_it_is_left_behind_its_block():
+    with FOLDED:
+        with FOLDED:
+            query, key, value, mask = given(2)
+            FOLDED.attend(Module(), query, key, value, mask)
+        assert ALL_ATTENTION_FUNCTIONS["sdpa"] == FOLDED.attend
+        assert FOLDED.masks
+    assert ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward
+    assert not FOLDED.masks
+
+
+@pytest.mark.parametrize("config", [LlamaConfig(**GROUPED), CONFIGS["gemma3"]()])
+def test_texts_are_those_of_copied_keys(config, monkeypatch):
+    model, prompts = new_model(config), [[5, 9, 2, 7] * 4, [3, 1, 4]]
+    sampling = SamplingParams(max_tokens=24, ignore_eos=True, temperature=0.7)
+    llm = LLM(model)
+    assert llm.runner.folds
+    folded = llm.generate(prompts, method="hybrid", sampling=sampling)
+    monkeypatch.setattr(llm.runner, "folds", False)
+    copied = llm.generate(prompts, method="hybrid", sampling=sampling)
+    assert [one.token_ids for one in folded] == [one.token_ids for one in copied]
