@@ -67,6 +67,8 @@ def parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=1, help="times that every prompt is decoded by everyone")
     add("--quantize", help="int8: ours compute in 8-bit integers; the text is that model's")
     add("--compile", action="store_true", help="compile our small forwards")
+    how = "decode exactly; default: where that is cheap"
+    add("--exact", action=argparse.BooleanOptionalAction, default=None, help=how)
     add("--output", type=Path, help=f"folder of the results; default: a new one in {ROOT}/")
     add("--resume", action="store_true", help="go on with an interrupted run")
     add("--json", action="store_true", help="one JSON document on stdout, nothing else there")
@@ -83,7 +85,7 @@ def prepare(arguments: argparse.Namespace) -> Bench:
     llm = open_llm(
         arguments.model, arguments.draft, arguments.device, arguments.dtype, "auto", False,
         fallback=False, compiled=arguments.compile, prefix_cache=False,
-        quantize=arguments.quantize,
+        quantize=arguments.quantize, exact=arguments.exact,
     )  # fmt: skip
     inexact = ("autoregressive", {"exact": False})
     if llm.exact and inexact not in chosen:

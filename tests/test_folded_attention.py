@@ -2,6 +2,8 @@
 of it outside its block.
 """
 
+import threading
+
 import pytest
 import torch
 from tiny import CONFIGS, GROUPED, new_model
@@ -50,7 +52,7 @@ def test_a_mask_in_the_wrong_order_of_rows_shows():
     query, key, value, mask = given(5)
     expected, _ = sdpa_attention_forward(Module(), query, key, value, mask)
     with FOLDED:
-        FOLDED.masks[id(mask), 3] = (mask, mask.repeat_interleave(3, 2))
+        FOLDED.own.masks[id(mask), 3] = (mask, mask.repeat_interleave(3, 2))
         found, _ = FOLDED.attend(Module(), query, key, value, mask)
     assert not torch.allclose(found, expected)
 
@@ -69,14 +71,35 @@ def test_a_large_mask_and_options_not_known_go_the_usual_way(monkeypatch):
 
 
 def test_nothing_of_it_is_left_behind_its_block():
-    with FOLDED:
-        with FOLDED:
-            query, key, value, mask = given(2)
-            FOLDED.attend(Module(), query, key, value, mask)
+    with FOLDED, FOLDED:
         assert ALL_ATTENTION_FUNCTIONS["sdpa"] == FOLDED.attend
-        assert FOLDED.masks
     assert ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward
-    assert not FOLDED.masks
+
+
+def test_a_mask_that_changes_between_forwards_is_folded_anew_beside_another_thread():
+    """Plain decoding shows one slot more each step, in the same tensor."""
+    query, key, value, mask = given(1)
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold():
+        with FOLDED:
+            inside.set()
+            leave.wait(10)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    assert inside.wait(10)
+    try:
+        for shown in (3, 9):
+            mask.fill_(torch.finfo(mask.dtype).min)
+            mask[..., :shown] = 0
+            expected, _ = sdpa_attention_forward(Module(), query, key, value, mask)
+            with FOLDED:
+                found, _ = FOLDED.attend(Module(), query, key, value, mask)
+            assert torch.allclose(found, expected)
+    finally:
+        leave.set()
+        other.join()
 
 
 @pytest.mark.parametrize("config", [LlamaConfig(**GROUPED), CONFIGS["gemma3"]()])

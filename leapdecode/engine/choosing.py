@@ -12,7 +12,7 @@ from leapdecode.engine.active import ActiveRequest
 from leapdecode.verify.rejection import DraftSampler, RejectionSampler
 from leapdecode.verify.sampler import NOT_FINITE, Sampler
 
-BLOCK = 256  # tokens of a vocabulary
+BLOCK = 256  # tokens of a vocabulary whose greatest logit is found at a time
 Evaluated = tuple[ActiveRequest, Forward, ForwardResult]
 
 
@@ -87,8 +87,8 @@ def _enter_likeliest(telling: list[Evaluated]) -> None:
 
 
 def greatest(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` greatest values of each row, best first, and their places: `topk`, several times
-    as fast on a CPU, where among equal values others may be taken.
+    """The `count` greatest values of each row, best first, and their places: `topk`, up to
+    three times as fast on a CPU, where among equal values others may be taken.
 
     The greatest values stand in the blocks of the greatest maxima.
     """

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.compiled import CompiledForward
-from leapdecode.model.folded_attention import folding, folds, with_rows
+from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
 from leapdecode.model.masks import RowPlan
@@ -213,7 +213,7 @@ class Runner:
         sequences, rows = ids_BR.shape
         takes = self.compiled is not None and self.compiled.takes(sequences, rows, num_logits)
         forward = self.compiled if takes and self.compiled is not None else self.model
-        with folding(self.folds and not takes):
+        with FOLDED if self.folds and not takes else contextlib.nullcontext():
             logits: Tensor = forward(
                 input_ids=ids_BR,
                 position_ids=positions_BR,
