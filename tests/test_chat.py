@@ -103,8 +103,13 @@ def test_a_second_interruption_does_not_wait_for_the_forward(llm):
 
 
 def test_in_a_script_an_interruption_ends_everything(llm):
-    with pytest.raises(KeyboardInterrupt):
-        talk(llm, stops=False, max_tokens=200, ignore_eos=True).ask(PENS, interrupting(8))
+    # what a shell starts in the background inherits that SIGINT is ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            talk(llm, stops=False, max_tokens=200, ignore_eos=True).ask(PENS, interrupting(8))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_full_context_is_told_and_the_conversation_goes_on(llm):
