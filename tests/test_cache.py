@@ -104,10 +104,11 @@ def test_a_line_may_decode_ahead_of_the_text():
 
 
 @pytest.mark.parametrize(("known", "shared"), [([1, 2, 3, 4], 3), ([1, 2, 9], 2), ([8, 8, 8], 0)])
-def test_fork_shares_the_longest_common_prefix(known, shared):
+def test_a_prompt_takes_over_the_longest_prefix_that_a_neighbour_has(known, shared):
     cache, (first, second) = start("llama", [1, 2, 3, 7], known)
     cache.forward([Forward("target", first, TokenTree(7))])
-    assert cache.fork(first, second) == shared
+    cache.share(second)
+    assert cache.reused(second) == shared
     (raw,) = cache.forward([Forward("target", second, TokenTree(second.pending))])
     assert raw.rows == len(known) - shared
     torch.testing.assert_close(raw.logits_NV[0], plain("llama", known)[-1], atol=1e-9, rtol=0)

@@ -404,7 +404,9 @@ def test_a_long_prompt_delays_others_by_one_chunk(monkeypatch):
     engine.add(running)
     for _ in range(3):
         engine.step()
-    long = [Request([number % 60 for number in range(180 + more)], SHORT) for more in (0, 7)]
+    long = [
+        Request([(number + more) % 60 for number in range(180 + more)], SHORT) for more in (0, 7)
+    ]
     for request in long:
         engine.add(request)
     run(engine)

@@ -32,7 +32,7 @@ from leapdecode.core.sampling import SamplingParams
 from leapdecode.measure.presets import PRESETS, find_preset
 
 ROOT = Path("leapdecode-bench")
-METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact"
+METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact, scheduler"
 PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
 TASKS = "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; :max_tokens=N"
 

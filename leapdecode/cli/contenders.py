@@ -8,7 +8,7 @@ from leapdecode.methods import find, make
 
 PLAIN = "autoregressive"
 # of a contender, beside its method's options
-EXTRAS = ("budget=", "row_budget=", "verification=", "exact=")
+EXTRAS = ("budget=", "row_budget=", "verification=", "exact=", "scheduler=")
 
 
 def parse_methods(wanted: str, budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
@@ -29,6 +29,11 @@ def parse_methods(wanted: str, budget: str | None = None) -> list[tuple[str, dic
 
             check_verification(extras["verification"])
             options["verification"] = extras["verification"]
+        if "scheduler" in extras:
+            from leapdecode.engine import make_scheduler
+
+            make_scheduler(extras["scheduler"], 1)
+            options["scheduler"] = extras["scheduler"]
         if "exact" in extras:
             options["exact"] = parse_exact(extras["exact"])
         limit = parse_budget(extras.get("budget", extras.get("row_budget", budget)))

@@ -73,7 +73,7 @@ def generate(
     ] = "seeded",
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", "--executor", help="single, batched, or one that you added"),
+        typer.Option("--scheduler", "--executor", help="single, batched, scheduled"),
     ] = None,
     budget: BudgetOption = None,
     pool: Annotated[
@@ -203,13 +203,13 @@ def _check_early(
     if not text:
         raise PromptError("the prompt is empty; give at least one character")
     make(method, options)
-    from leapdecode.engine import find_scheduler
+    from leapdecode.engine import make_scheduler
     from leapdecode.engine.checks import check_budget, check_verification
 
     check_verification(verification)
     check_budget(budget)
     if scheduler is not None:
-        find_scheduler(scheduler)
+        make_scheduler(scheduler, 1)
 
 
 def _read(prompt: str) -> str:

@@ -69,6 +69,14 @@ class StepEvent:
 class ForwardEvent:
     """One forward that an engine ran, for traces: which model, for which requests, and how many
     tokens of each.
+
+    Attributes:
+        prefill: whether it evaluated missing text alone.
+        seconds: what the forward took.
+        began: when the work on it began, by `time.perf_counter`.
+        ended: when its results were there, other forwards of missing text before it included.
+        sampled: seconds behind that in which tokens were chosen at its nodes.
+        waited: per request, seconds from its asking to `began`.
     """
 
     model: str
@@ -76,6 +84,10 @@ class ForwardEvent:
     num_tokens: list[int]
     prefill: bool
     seconds: float
+    began: float = 0.0
+    ended: float = 0.0
+    sampled: float = 0.0
+    waited: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

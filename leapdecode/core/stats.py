@@ -30,8 +30,9 @@ class Stats:
     walking, learning), `verify_seconds` choosing tokens at the nodes, `commit_seconds` moving cache
     slots; the rest of `prefill_seconds` and `decode_seconds` is the engine's. `matched_tokens`
     counts guesses that are what the target chose behind the guess before them, accepted or not.
-    `reused_tokens` counts tokens of the prompt whose keys and values an earlier text left in the
-    prefix cache. Seconds of work that served several sequences are split evenly among them.
+    `reused_tokens` counts tokens of the prompt whose keys and values were computed for another
+    text: one that decodes beside it, or an earlier one, of which the prefix cache keeps them.
+    Seconds of work that served several sequences are split evenly among them.
     """
 
     tokens: int = 0

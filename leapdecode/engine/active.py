@@ -18,6 +18,7 @@ class ActiveRequest:
         answer: the result of the forward that it waited for, until the loop takes it.
         samplers: by model.
         num_steps: of the sequence's steps, how many have been told in events.
+        asked_at: when it began to wait for its forward, by `time.perf_counter`.
         recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
     """
 
@@ -29,6 +30,7 @@ class ActiveRequest:
     answer: ForwardResult | None = None
     samplers: dict[str, Sampler] = field(default_factory=dict)
     num_steps: int = 0
+    asked_at: float = 0.0
     recovered: bool = False
 
     @property

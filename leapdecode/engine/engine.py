@@ -14,6 +14,7 @@ from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
 from leapdecode.engine.starting import start
 from leapdecode.engine.turn import Turn
+from leapdecode.engine.workers import Workers
 from leapdecode.errors import CacheMemoryError, OptionError
 
 
@@ -45,6 +46,7 @@ class Engine:
         self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
         self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory)
         self.turn = Turn(self.models, self.places, on_forward)
+        self.workers = Workers(self.scheduler.overlap)
         self.unfinished: dict[int, ActiveRequest] = {}
         self.waiting: deque[ActiveRequest] = deque()
         self.active: list[ActiveRequest] = []
@@ -79,6 +81,7 @@ class Engine:
             if request_id not in self.outputs:
                 raise OptionError(f"there is no request {request_id}")
             return
+        self._drain()
         one.abort()
         if one in self.active:
             self._leave(one)
@@ -94,18 +97,22 @@ class Engine:
         decode, a prompt that joins is evaluated in chunks, one a step.
         """
         began = time.perf_counter()
-        self._admit()
+        idle = not self.turn.running  # else caches must stay where they are
+        if idle:
+            self._admit()
         self._tell_planners()
         self.turn.settle(self.active)
         share_time(self.active, time.perf_counter() - began)
-        events = [event for one in self.active for event in _news(one)]
+        told = [one for one in self.active if idle or one.sequence.finish_reason is None]
+        events = [event for one in told for event in _news(one)]
         began = time.perf_counter()
-        for one in [one for one in self.active if one.sequence.finish_reason is not None]:
-            self._leave(one)
+        if idle:
+            for one in [one for one in self.active if one.sequence.finish_reason is not None]:
+                self._leave(one)
         self._forward()
         share_time(self.active, time.perf_counter() - began)
         if not self.busy:
-            self.places.close()
+            self._close()
         return events
 
     def result(self, request_id: int) -> Output:
@@ -121,11 +128,22 @@ class Engine:
 
     def close(self) -> None:
         """Abort whatever is under way and free all caches; the engine can be used again."""
+        self._drain()
         for one in list(self.unfinished.values()):
             one.abort()
             self._finish(one)
         self.waiting.clear()
         self.active.clear()
+        self._close()
+
+    def _drain(self) -> None:
+        """Wait for all forwards under way, and take what they bring."""
+        for work in self.workers.wait(everything=True):
+            self.turn.finish(work)
+        self.turn.catch_up()
+
+    def _close(self) -> None:
+        self.workers.close()
         self.places.close()
 
     def _admit(self) -> None:
@@ -163,23 +181,34 @@ class Engine:
             one.fail(CacheMemoryError(f"{message}, or raise cache_memory (--cache-memory)"))
 
     def _forward(self) -> None:
-        """Run the model whose turn it is; where the model fails, those that waited for it fail."""
-        waiting: dict[str, list[ActiveRequest]] = {}
+        """Start the forwards whose turn it is, and take the results of those that are there.
+
+        Nothing starts while models run and somebody waits to join or to leave.
+        """
+        running = self.turn.running
+        ended = any(one.sequence.finish_reason is not None for one in self.active)
+        joining = self.waiting and len(self.active) < self.scheduler.batch_size
+        if not (running and (ended or joining)):
+            for name, asking in self._turns().items():
+                work = self.turn.begin(name, asking)
+                if work is not None:
+                    self.workers.start(work)
+        for work in self.workers.wait():
+            self.turn.finish(work)
+
+    def _turns(self) -> dict[str, list[ActiveRequest]]:
+        """By model that does not run, whose forwards are next."""
+        asking: dict[str, list[ActiveRequest]] = {}
         for one in self.active:
-            if one.forward is not None:
-                waiting.setdefault(one.forward.model, []).append(one)
-        if not waiting:
-            return
-        name = self.scheduler.model(waiting)
-        if not isinstance(name, str) or name not in waiting:
-            message = f"scheduler {self.scheduler.name!r} names model {name!r}"
-            raise OptionError(f"{message}, but requests wait for {', '.join(waiting)}")
-        try:
-            self.turn.run(name, waiting[name])
-        except Exception as error:  # a model's own code may raise anything
-            for one in waiting[name]:
-                one.fail(error)
-            self.places.spoilt()
+            if one.forward is not None and one.forward.model not in self.turn.running:
+                asking.setdefault(one.forward.model, []).append(one)
+        if not asking:
+            return {}
+        turns = self.scheduler.turns(asking)
+        wrong = [name for name in turns if name not in asking or not turns[name]]
+        if wrong or not (turns or self.turn.running):
+            raise OptionError(f"scheduler {self.scheduler.name!r} lets nobody run: {turns}")
+        return turns
 
     def _leave(self, one: ActiveRequest) -> None:
         self.active.remove(one)

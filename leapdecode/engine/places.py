@@ -21,7 +21,9 @@ class Cache(Protocol):
     @property
     def room(self) -> Room: ...
     def expect(self, room: Room) -> None: ...
-    def allocate(self, sequence: Sequence) -> int: ...
+    def allocate(self, sequence: Sequence) -> None: ...
+    def share(self, sequence: Sequence) -> None: ...
+    def reused(self, sequence: Sequence) -> int: ...
     def free(self, sequence: Sequence) -> None: ...
     def lacks(self, sequence: Sequence) -> bool: ...
     def prefill(self, request: Forward) -> tuple[int, float]: ...
@@ -92,9 +94,7 @@ class Places:
                 slots = min(first, rooms[name].slots)
                 self.caches[name] = self.models[name].open(rooms[name].batch_slots, slots)
             self.caches[name].expect(rooms[name])
-            reused = self.caches[name].allocate(one.sequence)
-            if name == "target":
-                one.sequence.stats.reused_tokens = reused
+            self.caches[name].allocate(one.sequence)
         self.joined.append(one)
         return True
 
@@ -103,6 +103,7 @@ class Places:
         if one not in self.joined:
             return
         self.joined.remove(one)
+        one.sequence.stats.reused_tokens = self.caches["target"].reused(one.sequence)
         for cache in self.of(one).values():
             cache.free(one.sequence)
         self.memory.take(

@@ -10,12 +10,19 @@ from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.choosing import choose
 from leapdecode.engine.counting import count, count_prefill
 from leapdecode.engine.places import Model, Places
+from leapdecode.engine.work import Work
 from leapdecode.errors import NotFinite
 from leapdecode.verify.sampler import NOT_FINITE
 
 
 class Turn:
-    """Runs the forwards and commits that active requests ask for; keeps nothing between steps."""
+    """Runs the forwards and commits that active requests ask for.
+
+    Attributes:
+        running: by model, the forward that is under way.
+        behind: by model, commits of the target that a draft's cache is still to follow, because
+            the draft is running.
+    """
 
     def __init__(
         self,
@@ -24,9 +31,12 @@ class Turn:
         on_forward: Callable[[ForwardEvent], None] | None,
     ) -> None:
         self.models, self.places, self.on_forward = models, places, on_forward
+        self.running: dict[str, Work] = {}
+        self.behind: dict[str, list[Commit]] = {}
 
     def settle(self, active: list[ActiveRequest]) -> None:
         """Hand out answers and run commits until every request waits for a forward or has ended."""
+        self.catch_up()
         moving = [
             one for one in active if one.forward is None and one.sequence.finish_reason is None
         ]
@@ -35,6 +45,12 @@ class Turn:
                 self._advance(one)
             moving = [one for one in moving if isinstance(one.pending, Commit)]
             self._commit(moving)
+
+    def catch_up(self) -> None:
+        """Let the caches of drafts that run no more follow the target's commits."""
+        for name in [name for name in self.behind if name not in self.running]:
+            for commit in self.behind.pop(name):
+                self.places.caches[name].follow(commit)
 
     def _advance(self, one: ActiveRequest) -> None:
         """Let a request's loop go on with its answer; what its own callbacks raise ends it."""
@@ -46,7 +62,8 @@ class Turn:
             one.pending = None
         except Exception as error:  # a callback or a method may raise anything
             one.fail(error)
-        one.sequence.stats.propose_seconds += time.perf_counter() - began
+        one.asked_at = time.perf_counter()
+        one.sequence.stats.propose_seconds += one.asked_at - began
 
     def _commit(self, moving: list[ActiveRequest]) -> None:
         """Commit path by path, and after the target's bring a draft's cache back to the text."""
@@ -57,7 +74,11 @@ class Turn:
             by_model.setdefault(commit.model, []).append(commit)
             if commit.model == "target":
                 for name, cache in self.places.of(one).items():
-                    if name != "target":
+                    if name == "target":
+                        continue
+                    if name in self.running:
+                        self.behind.setdefault(name, []).append(commit)
+                    else:
                         cache.follow(commit)
         for name, commits in by_model.items():
             self.places.caches[name].commit(commits)
@@ -65,21 +86,26 @@ class Turn:
         for one in moving:
             one.sequence.stats.commit_seconds += share
 
-    @torch.inference_mode()
-    def run(self, name: str, asking: list[ActiveRequest]) -> None:
-        """Run the forwards of model `name` that requests ask for.
+    def begin(self, name: str, asking: list[ActiveRequest]) -> Work | None:
+        """The forward of model `name` that requests ask for; None where none of them can have it.
 
         Where some of them are under way, one that lacks text evaluates a chunk of it instead and
         the others that lack text wait, so that those under way are delayed by one chunk at most.
         """
         cache = self.places.caches[name]
         ready = [one for one in asking if self._valid(name, one)]
+        for one in ready:
+            cache.share(one.sequence)
         lacking = [one for one in ready if cache.lacks(one.sequence)]
+        joining = None
         if lacking and any(one.sequence.steps for one in ready if one not in lacking):
-            self._prefill(name, lacking[0])
+            joining = lacking[0]
             ready = [one for one in ready if one not in lacking]
-        if ready:
-            self._evaluate(name, ready)
+        if not ready:
+            return None
+        work = Work(name, cache, ready, joining)
+        self.running[name] = work
+        return work
 
     def _valid(self, name: str, one: ActiveRequest) -> bool:
         """Whether the tree can be evaluated; a request that asks for another ends."""
@@ -93,30 +119,66 @@ class Turn:
             one.fail(error)
         return one.sequence.finish_reason is None
 
-    def _prefill(self, name: str, one: ActiveRequest) -> None:
-        assert one.forward is not None
-        tokens, seconds = self.places.caches[name].prefill(one.forward)
-        count_prefill(one.sequence.stats, name, tokens, seconds)
-        if self.on_forward is not None:
-            self.on_forward(ForwardEvent(name, [one.request.id], [tokens], True, seconds))
+    @torch.inference_mode()
+    def finish(self, work: Work) -> None:
+        """Take what a forward brought: choose tokens at its nodes, count it and tell of it.
 
-    def _evaluate(self, name: str, ready: list[ActiveRequest]) -> None:
-        """One forward of all requests' trees, and the choices at their nodes."""
-        cache = self.places.caches[name]
-        forwards = [one.forward for one in ready if one.forward is not None]
-        found = cache.forward(forwards)
+        Where the model failed, those that waited for it fail.
+        """
+        del self.running[work.model]
+        try:
+            if work.error is not None:
+                raise work.error
+            self._take_chunk(work)
+            self._take_results(work)
+        except Exception as error:  # a model's own code may raise anything
+            for one in work.requests:
+                one.fail(error)
+            self.places.spoilt()
+
+    def _take_chunk(self, work: Work) -> None:
+        """Count the missing text that was evaluated alone."""
+        one, (tokens, seconds) = work.joining, work.chunk
+        if one is None:
+            return
+        count_prefill(one.sequence.stats, work.model, tokens, seconds)
         if self.on_forward is not None:
-            ids, rows = [one.request.id for one in ready], [result.step_rows for result in found]
-            seconds = sum(result.seconds for result in found)
-            self.on_forward(ForwardEvent(name, ids, rows, False, seconds))
+            waited = [work.began - one.asked_at]
+            ended = work.prefilled_at
+            self.on_forward(
+                ForwardEvent(
+                    work.model, [one.request.id], [tokens], True, seconds, work.began, ended,
+                    waited=waited,
+                )
+            )  # fmt: skip
+
+    def _take_results(self, work: Work) -> None:
+        """The choices at the nodes of all requests' trees."""
+        name, ready, found, forwards = work.model, work.ready, work.found, work.forwards
         began = time.perf_counter()
         choose(name, list(zip(ready, forwards, found, strict=True)))
-        share = (time.perf_counter() - began) / len(ready)
+        chosen = time.perf_counter() - began
+        if self.on_forward is not None:
+            self._tell(work, chosen)
         for one, forward, result in zip(ready, forwards, found, strict=True):
-            one.sequence.stats.verify_seconds += share
+            one.sequence.stats.verify_seconds += chosen / len(ready)
             count(one.sequence.stats, name, result)
             if one.answer is not None and NOT_FINITE in one.answer.choices:
                 self._recover(name, one, forward)
+
+    def _tell(self, work: Work, sampled: float) -> None:
+        """An event for whoever traces forwards."""
+        assert self.on_forward is not None
+        ids = [one.request.id for one in work.ready]
+        rows = [result.step_rows for result in work.found]
+        seconds = sum(result.seconds for result in work.found)
+        waited = [work.prefilled_at - one.asked_at for one in work.ready]
+        self.on_forward(
+            ForwardEvent(
+                work.model, ids, rows, False, seconds, work.prefilled_at, work.ended, sampled,
+                waited,
+            )
+        )  # fmt: skip
 
     def _recover(self, name: str, one: ActiveRequest, forward: Forward) -> None:
         """Logits were not finite: keys and values of one node reach every row of the forward,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from leapdecode.core import SamplingParams
-from leapdecode.engine import Engine, find_scheduler
+from leapdecode.engine import Engine, make_scheduler
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_batch_size, checked
 from leapdecode.llm.llm import LLM
@@ -27,7 +27,7 @@ class AsyncLLM:
     Args:
         model, tokenizer, arguments: as `LLM` takes them.
         batch_size: requests decoded at a time; others wait.
-        scheduler: "batched" or "single".
+        scheduler: "batched", "single" or "scheduled".
 
     Use it as `async with AsyncLLM(...) as llm`, or call `close`.
     """
@@ -37,7 +37,7 @@ class AsyncLLM:
         batch_size: int = 8, scheduler: str = "batched", **arguments: Any,
     ) -> None:  # fmt: skip
         check_batch_size(batch_size)
-        policy = find_scheduler(scheduler)(batch_size)
+        policy = make_scheduler(scheduler, batch_size)
         self.llm = model if isinstance(model, LLM) else LLM(model, tokenizer, **arguments)
         engine = Engine(self.llm.models, policy, self.llm.shared)
         self.worker: Worker | None = Worker(engine, self.llm.lock, self.llm.name)

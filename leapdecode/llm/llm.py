@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leapdecode.core import SamplingParams
-from leapdecode.engine import Engine, find_scheduler
+from leapdecode.engine import Engine, make_scheduler
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import (
@@ -164,7 +164,8 @@ class LLM:
             sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
             batch_size: requests decoded at a time by the batched scheduler; all prompts up to 8 by
                 default.
-            scheduler: "single" or "batched"; batched when there are several prompts and
+            scheduler: "single", "batched" or "scheduled" (SEED), with options as in
+                "scheduled:queue=shortest"; batched when there are several prompts and
                 `batch_size` is not 1 (`executor` is its former name).
             verification: "seeded": the text of plain decoding, token for token. "rejection": when
                 sampling, a text of the same law, as in the papers; greedy texts are the same under
@@ -242,7 +243,7 @@ class LLM:
         if batch_size is not None:
             check_batch_size(batch_size)
         size = min(batch_size or 8, max(len(runs), 1))
-        scheduler = find_scheduler(name or ("batched" if size > 1 else "single"))(size)
+        scheduler = make_scheduler(name or ("batched" if size > 1 else "single"), size)
         engine = Engine(self.models, scheduler, self.shared)
         for run in runs:
             engine.add(run.request)

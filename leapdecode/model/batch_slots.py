@@ -62,19 +62,19 @@ class BatchSlots:
             self.capacity = room.batch_slots
             self._replace(self.store.slots)
 
-    def allocate(self, sequence: Sequence) -> int:
+    def allocate(self, sequence: Sequence) -> None:
         """Give `sequence` a cache, with more batch slots where all are taken.
 
-        Returns how many tokens it starts with, of an earlier text that began alike.
+        It starts with what is kept of an earlier text that began alike.
         """
         taken = {cache.batch_slot for cache in self.sequences.values()}
         if len(taken) == self.capacity:
             self.expect(Room(2 * self.capacity, self.most_slots))
-        cache = SequenceCache(min(set(range(self.capacity)) - taken))
+        free = min(set(range(self.capacity)) - taken)
+        cache = SequenceCache(free, prompt_length=sequence.prompt_length)
         self.sequences[sequence.id] = cache
         if self.runner.prefixes is not None:
             self._reuse(self.runner.prefixes, sequence, cache)
-        return len(cache.tokens)
 
     @torch.inference_mode()
     def _reuse(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
@@ -84,7 +84,7 @@ class BatchSlots:
         if prefix is not None and length:
             self._reserve(length)
             self.store.fill_text(cache.batch_slot, prefix.states, length)
-            cache.tokens, cache.agreed = text[:length], length
+            cache.tokens, cache.agreed, cache.reused = text[:length], length, length
 
     @property
     def _block(self) -> int:
@@ -118,14 +118,34 @@ class BatchSlots:
             self._copy(last, gap)
             last.batch_slot = gap
 
-    def fork(self, source: Sequence, target: Sequence) -> int:
-        """Start `target`'s cache with what `source`'s shares with its text; returns how much."""
-        cache, new = self.sequences[source.id], self.sequences[target.id]
-        shared = common_prefix(cache.tokens, target.tokens[:-1])
-        with torch.inference_mode():
-            self.store.copy_text(cache.batch_slot, new.batch_slot, shared)
-        new.tokens, new.tree, new.agreed = cache.tokens[:shared], None, shared
-        return shared
+    @torch.inference_mode()
+    def share(self, sequence: Sequence) -> None:
+        """Copy what another text here has cached of `sequence`'s prompt, so that it is computed
+        once, whoever asks first.
+        """
+        own, text = self.sequences[sequence.id], sequence.tokens[:-1]
+        alone = len(self.sequences) == 1 or self.runner.prefixes is None
+        if alone or not own.lacks_prompt:
+            return
+        source = max(self.sequences.values(), key=lambda other: self._shared(other, text))
+        length = self._shared(source, text)
+        if length <= len(own.tokens):
+            return
+        self._reserve(length)
+        self.store.copy_text(source.batch_slot, own.batch_slot, length)
+        own.reused += length - len(own.tokens)
+        own.tokens, own.agreed = text[:length], length
+
+    def _shared(self, cache: SequenceCache, text: list[int]) -> int:
+        """How many tokens of `text` may be taken from another text's `cache`."""
+        length = common_prefix(cache.tokens, text)
+        if self._block > 1:  # what was decoded has other bits than a prompt's own forwards give
+            length = min(length, cache.prompt_length - 1) // self._block * self._block
+        return length
+
+    def reused(self, sequence: Sequence) -> int:
+        """How many tokens of its prompt were computed for other texts."""
+        return self.sequences[sequence.id].reused
 
     @torch.inference_mode()
     def _copy(self, cache: SequenceCache, batch_slot: int) -> None:

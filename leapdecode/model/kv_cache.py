@@ -9,7 +9,7 @@ from torch import Tensor
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.model.batch_slots import BatchSlots
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.sequence_cache import deepest_of
+from leapdecode.model.sequence_cache import common_prefix, deepest_of
 
 LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
 
@@ -67,24 +67,32 @@ class KVCache(BatchSlots):
                 answers[request.sequence.id] = found
         return [answers[request.sequence.id] for request in requests]
 
-    def _kept(self, plan: RowPlan, alone: bool) -> int:
+    def _kept(self, plan: RowPlan, requests: list[Forward], number: int) -> int:
         """How many rows of missing text may stay for the common forward.
 
         Under exact decoding none: every prompt is cached by the same forwards, whatever comes
-        behind it.
+        behind it. None either where a later one of the batch takes them over.
         """
         if self.runner.exact is not None:
             return 0
-        return max(self.chunk - len(plan.nodes), 0) if alone else LONG_PREFIX
+        if len(requests) == 1:
+            return max(self.chunk - len(plan.nodes), 0)
+        text, length = requests[number].sequence.tokens[:-1], plan.start + 1
+        taking = any(
+            self.sequences[later.sequence.id].lacks_prompt
+            and common_prefix(later.sequence.tokens[:-1], text) >= length
+            for later in requests[number + 1 :]
+        )
+        return 0 if taking else LONG_PREFIX
 
     def _forward(self, requests: list[Forward]) -> list[ForwardResult]:
-        plans = [self._plan(request) for request in requests]
-        before = [plan.count for plan in plans]
-        alone = len(plans) == 1
-        extra = [
-            self._prefill(request, plan, self._kept(plan, alone))
-            for request, plan in zip(requests, plans, strict=True)
-        ]
+        plans, before, extra = list[RowPlan](), list[int](), list[tuple[int, float]]()
+        for number, request in enumerate(requests):
+            self.share(request.sequence)
+            plan = self._plan(request)
+            plans.append(plan)
+            before.append(plan.count)
+            extra.append(self._prefill(request, plan, self._kept(plan, requests, number)))
         rows = self.runner.padded(max(plan.count for plan in plans), len(plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
         logits, seconds = (

@@ -14,7 +14,6 @@ from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.sequence_cache import common_prefix
 
-SHORTEST = 64  # tokens: a shorter prefix is evaluated again sooner than it is found
 SHARE = 0.5  # of the cache memory, at most
 
 
@@ -49,7 +48,7 @@ class PrefixCache:
         size = store.layout.bytes_per_token * len(tokens)
         room = self.memory.room()
         most = None if room is None else min(room, int(SHARE * (self.memory.limit or 0)))
-        if len(tokens) < SHORTEST or (most is not None and size > most):
+        if not tokens or (most is not None and size > most):
             return
         shared = [common_prefix(known.tokens, tokens) for known in self.prefixes]
         if len(tokens) in shared:
@@ -67,9 +66,8 @@ class PrefixCache:
         """What is kept of the longest prefix of `tokens`, and how many of its tokens are theirs, in
         whole blocks.
         """
-        head = tokens[:SHORTEST]
-        alike = [known for known in self.prefixes if known.tokens[:SHORTEST] == head]
-        if not alike or len(head) < SHORTEST:
+        alike = [known for known in self.prefixes if known.tokens[:1] == tokens[:1]]
+        if not alike:
             return None, 0
         shared = [common_prefix(known.tokens, tokens) for known in alike]
         best = alike[shared.index(max(shared))]

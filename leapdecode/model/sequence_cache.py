@@ -18,6 +18,10 @@ class Room:
 class SequenceCache:
     """A model's cached tokens for one sequence, in one batch slot; `evaluated` nodes of `tree` lie
     behind them.
+
+    Attributes:
+        prompt_length: tokens of the prompt.
+        reused: how many of the cached tokens were computed for other texts.
     """
 
     batch_slot: int
@@ -25,6 +29,13 @@ class SequenceCache:
     tree: TokenTree | None = None
     evaluated: int = 0
     agreed: int = 0
+    prompt_length: int = 0
+    reused: int = 0
+
+    @property
+    def lacks_prompt(self) -> bool:
+        """Whether tokens of the prompt are to be cached, of which the last is part of a tree."""
+        return len(self.tokens) < self.prompt_length - 1
 
     def plan(self, request: Forward, max_length: int) -> RowPlan:
         """What is missing of the text, then the nodes of the tree that are new and of use."""

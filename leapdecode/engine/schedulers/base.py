@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from leapdecode.engine.active import ActiveRequest
+from leapdecode.errors import OptionError
 
 
 class Scheduler:
@@ -12,9 +13,13 @@ class Scheduler:
 
     Args:
         batch_size: requests that are active at a time.
+
+    Attributes:
+        overlap: whether models run at the same time, each in a thread of its own.
     """
 
     name: ClassVar[str]
+    overlap = False
 
     def __init__(self, batch_size: int = 8) -> None:
         self.batch_size = batch_size
@@ -28,3 +33,16 @@ class Scheduler:
         of, by name.
         """
         raise NotImplementedError
+
+    def turns(self, asking: dict[str, list[ActiveRequest]]) -> dict[str, list[ActiveRequest]]:
+        """By model, the requests whose forwards run now, in one batch; here all of one model.
+
+        Where models overlap, `asking` has only those that are not running, and there may be none.
+        """
+        name = self.model(asking)
+        if not isinstance(name, str) or name not in asking:
+            raise OptionError(
+                f"scheduler {self.name!r} names model {name!r}, "
+                f"but requests wait for {', '.join(asking)}"
+            )
+        return {name: asking[name]}

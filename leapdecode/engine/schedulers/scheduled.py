@@ -1,0 +1,83 @@
+"""Scheduled speculative execution (SEED, Algorithm 1): drafts of several requests in parallel, one
+target, a verification queue in rounds.
+
+Where models have processors of their own, they overlap: the draft goes on with some requests while
+the target verifies another, and whoever is verified drafts again at once. Where one processor
+serves both, a round is: all requests draft together, in batches, then the queue is verified.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from leapdecode.engine.active import ActiveRequest
+from leapdecode.engine.schedulers.base import Scheduler
+from leapdecode.errors import OptionError
+
+Order = Callable[[ActiveRequest], Any]
+
+
+def _likelihood(one: ActiveRequest) -> float:
+    """Minus the tokens that a request's tree is expected to yield, by the draft's probabilities.
+
+    A node is reached with the product of the probabilities on its path; one without counts as 1/2.
+    """
+    tree = one.forward.tree if one.forward is not None else None
+    if tree is None:
+        return 0.0
+    reached = [1.0] * len(tree)
+    for node in range(1, len(tree)):
+        chance = tree.draft_probabilities[node]
+        reached[node] = reached[tree.parents[node]] * (0.5 if chance is None else chance)
+    return -sum(reached)
+
+
+QUEUES: dict[str, Order] = {
+    "fcfs": lambda one: one.asked_at,
+    "shortest": lambda one: one.sequence.remaining,
+    "likeliest": _likelihood,
+}
+
+
+class Scheduled(Scheduler):
+    """One target verifies a queue of requests whose drafts run in parallel.
+
+    Args:
+        batch_size: requests that are active at a time: the paper's number of draft models.
+        queue: "fcfs": first come, first served, as in the paper. "shortest": the one with the
+            fewest tokens left. "likeliest": the one whose draft expects most tokens.
+        verify: how many of the queue a target forward verifies; 1 in the paper, 0 for all.
+        overlap: whether draft and target run at the same time, in threads of their own: "auto"
+            does so on a GPU. On a CPU they share its cores.
+    """
+
+    name = "scheduled"
+
+    def __init__(
+        self,
+        batch_size: int = 8,
+        queue: str = "fcfs",
+        verify: int = 1,
+        overlap: bool | str = "auto",
+    ) -> None:
+        super().__init__(batch_size)
+        if queue not in QUEUES:
+            raise OptionError(f"queue={queue!r} must be one of {', '.join(QUEUES)}")
+        if isinstance(verify, bool) or not isinstance(verify, int) or verify < 0:
+            raise OptionError(f"verify={verify!r} must be a whole number, 0 for all that is queued")
+        if overlap not in (True, False, "auto"):
+            raise OptionError(f"overlap={overlap!r} must be 'auto', True or False")
+        self.queue, self.verify = queue, verify
+        self.overlap = torch.cuda.is_available() if overlap == "auto" else bool(overlap)
+        self.verifying = False
+
+    def turns(self, asking: dict[str, list[ActiveRequest]]) -> dict[str, list[ActiveRequest]]:
+        queue = sorted(asking.get("target", ()), key=QUEUES[self.queue])
+        verified = queue[: self.verify or None]
+        drafting = {name: those for name, those in asking.items() if name != "target"}
+        if self.overlap:
+            return drafting | ({"target": verified} if verified else {})
+        # one processor: verify to the end of the queue, then let all draft together
+        self.verifying = bool(verified) and (self.verifying or not drafting)
+        return {"target": verified} if self.verifying else drafting

@@ -1,0 +1,229 @@
+"""Scheduled execution: the schedule changes no text; drafts and target really overlap; a model that
+dies fails its requests and leaves no thread behind.
+"""
+
+import random
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import draft_of, prompts, runner
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.core import Request
+from leapdecode.engine import Engine, make_scheduler
+from leapdecode.engine.schedulers.scheduled import QUEUES, Scheduled
+from leapdecode.errors import OptionError, UnknownName
+from leapdecode.model.kv_store import SlotCache
+from leapdecode.model.runner import Runner
+
+SHORT = SamplingParams(max_tokens=12)
+SAMPLED = replace(SHORT, temperature=0.9, seed=3)
+POLICIES = ("single", "batched", "scheduled", "scheduled:verify=0", "scheduled:overlap=true")
+METHODS = ("autoregressive", "draft_model", "multi_candidate", "ouroboros")
+
+
+def models():
+    return {"target": runner("llama"), "draft": draft_of(runner("llama"))}
+
+
+def decoded(policy, method, sampling=SHORT, size=3, count=5, trace=None, **fields):
+    """The sequences of ragged prompts under a policy."""
+    scheduler = make_scheduler(policy, size) if isinstance(policy, str) else policy
+    engine = Engine(models(), scheduler, on_forward=trace)
+    asked = [
+        Request(text, sampling, method, stream=n, **fields) for n, text in enumerate(prompts(count))
+    ]
+    for request in asked:
+        engine.add(request)
+    while engine.busy:
+        engine.step()
+    return [engine.result(request.id).sequence for request in asked]
+
+
+def threads():
+    return [one.name for one in threading.enumerate() if one.name.startswith("leapdecode")]
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Every forward takes a random time more, so that schedules differ from run to run."""
+    launch, rng = Runner.launch, random.Random()
+
+    def late(*arguments, **options):
+        time.sleep(rng.choice((0, 0.001, 0.004)))
+        return launch(*arguments, **options)
+
+    monkeypatch.setattr(Runner, "launch", late)
+
+
+@pytest.mark.parametrize("sampling", [SHORT, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_schedule_never_changes_a_text(method, sampling, slow):
+    expected = [one.generated for one in decoded("single", "autoregressive", sampling)]
+    for policy in POLICIES:
+        assert [one.generated for one in decoded(policy, method, sampling)] == expected, policy
+    for queue in QUEUES:
+        found = decoded(f"scheduled:overlap=true:queue={queue}", method, sampling)
+        assert [one.generated for one in found] == expected, queue
+    assert not threads()
+
+
+def test_one_processor_drafts_together_and_verifies_one_by_one():
+    trace = []
+    decoded(Scheduled(3, overlap=False), "draft_model", count=3, trace=trace.append)
+    verifying = [event for event in trace if event.model == "target" and not event.prefill]
+    drafting = [event for event in trace if event.model == "draft" and not event.prefill]
+    assert all(len(event.request_ids) == 1 for event in verifying)
+    assert max(len(event.request_ids) for event in drafting) == 3
+    first = [event.request_ids[0] for event in verifying[:3]]
+    assert first == sorted(first)  # first come, first served
+    together = []
+    decoded(Scheduled(3, verify=0, overlap=False), "draft_model", count=3, trace=together.append)
+    assert max(len(event.request_ids) for event in together if event.model == "target") == 3
+
+
+def test_models_that_overlap_run_at_the_same_time(monkeypatch):
+    launch = Runner.launch
+
+    def late(*arguments, **options):
+        time.sleep(0.003)
+        return launch(*arguments, **options)
+
+    monkeypatch.setattr(Runner, "launch", late)
+    trace = []
+    decoded(Scheduled(3, overlap=True), "draft_model", count=3, trace=trace.append)
+    spans = {
+        name: [(e.began, e.ended) for e in trace if e.model == name] for name in ("target", "draft")
+    }
+    overlapping = sum(
+        max(0.0, min(end, other_end) - max(begin, other_begin))
+        for begin, end in spans["target"]
+        for other_begin, other_end in spans["draft"]
+    )
+    assert overlapping > 0.2 * sum(end - begin for begin, end in spans["target"])
+    assert all(len(event.request_ids) == 1 for event in trace if event.model == "target")
+    assert all(wait >= 0 for event in trace for wait in event.waited)
+
+
+@pytest.mark.parametrize("name", ["target", "draft"])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_worker_that_dies_fails_its_requests_and_leaves_no_thread(name, overlap, monkeypatch):
+    dying, launch, left = models()[name], Runner.launch, [4]
+
+    def die(self, *arguments, **options):
+        if self is dying:
+            left[0] -= 1
+            if left[0] < 0:
+                raise RuntimeError("the device is gone")
+        return launch(self, *arguments, **options)
+
+    monkeypatch.setattr(Runner, "launch", die)
+    found = decoded(Scheduled(3, overlap=overlap), "draft_model")
+    assert all(one.finish_reason == "error" for one in found)
+    assert all("the device is gone" in str(one.error) for one in found)
+    assert not threads()
+
+
+def test_an_abort_waits_for_what_is_under_way(slow):
+    engine = Engine(models(), Scheduled(3, overlap=True))
+    asked = [Request(text, SHORT, "draft_model") for text in prompts(3)]
+    for request in asked:
+        engine.add(request)
+    for _ in range(4):
+        engine.step()
+    engine.abort(asked[1].id)
+    assert engine.result(asked[1].id).sequence.finish_reason == "aborted"
+    while engine.busy:
+        engine.step()
+    expected = [one.generated for one in decoded("single", "autoregressive", count=3)]
+    assert engine.result(asked[0].id).sequence.generated == expected[0]
+    engine.close()
+    assert not threads()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_closing_ends_the_threads(steps):
+    engine = Engine(models(), Scheduled(3, overlap=True))
+    for text in prompts(3):
+        engine.add(Request(text, SHORT, "draft_model"))
+    for _ in range(steps):
+        engine.step()
+    engine.close()
+    assert not threads()
+
+
+def test_the_number_of_threads_is_left_as_it_was():
+    before = torch.get_num_threads()
+    decoded(Scheduled(3, overlap=True), "draft_model")
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "told"),
+    [
+        ("scheduled:queue=lifo", OptionError, "queue='lifo' must be one of fcfs"),
+        ("scheduled:verify=-1", OptionError, "verify=-1 must be a whole number"),
+        ("scheduled:verify=some", OptionError, "verify='some' must be a whole number"),
+        ("scheduled:overlap=maybe", OptionError, "overlap='maybe' must be"),
+        ("scheduled:order=fcfs", UnknownName, "has no option 'order'"),
+        ("scheduled:queue", OptionError, "'queue' is not KEY=VALUE"),
+        ("schedule", UnknownName, "scheduled"),
+    ],
+)
+def test_wrong_schedulers_are_refused(wanted, error, told):
+    with pytest.raises(error, match=told):
+        make_scheduler(wanted, 2)
+
+
+def test_llm_takes_a_schedule(light):
+    texts = ["def f(x):", "Question: Ann has 3 apples.", "SELECT"]
+    arguments = {"method": "draft_model", "sampling": SHORT}
+    expected = [light.generate(text, **arguments).token_ids for text in texts]
+    for name in ("scheduled", "scheduled:verify=0:queue=likeliest"):
+        found = light.generate(texts, scheduler=name, **arguments)
+        assert [one.token_ids for one in found] == expected
+
+
+HEAD = [(7 * number) % 300 for number in range(90)]
+BEGIN_ALIKE = [
+    [*HEAD, 5, 6], [*HEAD, 5, 6], [*HEAD[:40], *[9] * 20], [*HEAD, 5, 7, 8], HEAD[:3], [4, 4],
+]  # fmt: skip
+
+
+def distinct(texts):
+    """Positions of a trie of prompts without their last tokens."""
+    return len({tuple(ids[:end]) for ids in texts for end in range(1, len(ids))})
+
+
+def shared(light, policy, size):
+    """Whether prompts that begin alike have the texts they have alone, and how many of their tokens
+    were computed.
+    """
+    llm = LLM(light.model, light.tokenizer, draft=light.draft)
+    found = llm.generate(
+        BEGIN_ALIKE, method="draft_model", sampling=SHORT, scheduler=policy, batch_size=size
+    )
+    same = True
+    for ids, one in zip(BEGIN_ALIKE, found, strict=True):
+        llm.reset_prefix_cache()
+        alone = llm.generate(ids, method="autoregressive", sampling=SHORT)
+        same = same and alone.token_ids == one.token_ids
+    new = [len(one.prompt_token_ids) - 1 - one.stats.reused_tokens for one in found]
+    return same, sum(new)
+
+
+@pytest.mark.parametrize("size", [1, 2, 6])
+@pytest.mark.parametrize("policy", ["batched", "scheduled", "scheduled:overlap=true"])
+def test_a_shared_prefix_is_computed_once(policy, size, light):
+    """In float64 prefill tokens are the distinct prefix positions, whoever asks first."""
+    assert shared(light, policy, size) == (True, distinct(BEGIN_ALIKE))
+
+
+def test_a_prefix_that_is_not_copied_would_be_seen(light, monkeypatch):
+    monkeypatch.setattr(SlotCache, "copy_text", lambda *_: None)
+    same, computed = shared(light, "batched", 6)
+    assert not same
+    assert computed == distinct(BEGIN_ALIKE)
