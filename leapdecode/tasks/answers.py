@@ -45,18 +45,32 @@ _SCALE = re.compile(
     r"|\b(?:between\s+|from\s+)?1\s*(?:-|\u2013|to|and)\s*10\b(?!\.?[0-9])",
     re.IGNORECASE,
 )
-_VALUE = r"([0-9]{1,40})(?:\.0+)?(?![0-9\w/%]|[.,][0-9])"
-_LEADING_VALUE = re.compile(rf"{_DECORATION}(-?[0-9]+[0-9.,]*)(?![0-9.,]*\s*[-+*=]\s*[0-9])")
-_CONCLUDED = re.compile(
-    rf"\b(?:so|thus)\s+the\s+(?:number|value|(?:coherency\s+)?score)\s+is\b{_DECORATION}{_VALUE}",
-    re.IGNORECASE,
+# What may not follow a value: more of the number, another scale ("of 5"), a second value.
+_SECOND_VALUE = (
+    r"(?:\s*(?:[,;~\u2013\u2014-]"
+    r"|\b(?:or|to|and|no|maybe|perhaps|possibly|even|rather|actually)\b))+\s*[0-9]"
 )
+_VALUE = (
+    r"([0-9]{1,40})(?:\.0+)?(?![0-9\w/]|[.,][0-9]|\s?%|\s+(?:out\s+)?of\s+[0-9])"
+    rf"(?!{_SECOND_VALUE})"
+)
+_LEADING_VALUE = re.compile(
+    rf"{_DECORATION}([-\u2212]?[0-9]+[0-9.,]*)(?![0-9.,]*\s*[-+*=]\s*[0-9])"
+)
+_CONCLUSION = re.compile(
+    r"\b(?:so|thus)\s+the\s+(?:number|value|(?:coherency\s+)?score)\s+is\b", re.IGNORECASE
+)
+_DECORATED_VALUE = re.compile(rf"{_DECORATION}{_VALUE}", re.IGNORECASE)
 _NAMED_VALUE = re.compile(
     rf"\b(?:score|number|value|rating)\b{_DECORATION}"
     rf"(?:(?:is|of|as|be)\b{_DECORATION})?(?<![0-9.,-]){_VALUE}",
     re.IGNORECASE,
 )
-_ANY_VALUE = re.compile(rf"(?<![\w.,/$-])(?<![-+*/=]\s){_VALUE}(?!\s*[-+*/=])")
+_LONE_NUMBER = re.compile(
+    r"(?<![\w.,/$\u2212-])(?<![-+*/=\u2212]\s)(?<!minus\s)"
+    r"([0-9]{1,40})(?![0-9\w]|[.,/][0-9]|\s*[-+*/=]\s*[0-9])",
+    re.IGNORECASE,
+)
 
 
 def after_trigger(text: str) -> str | None:
@@ -171,25 +185,27 @@ def parse_value(text: str) -> int | None:
     """The value from 1 to 10 that a text gives, None if there is none.
 
     A conclusion ("So the number is 8") counts first; else the number that opens the text, unless a
-    sum begins with it; else the first one that is called a score, number, value or rating; else the
-    first that stands alone. The scale itself ("out of 10", "/10", "between 1 and 10") is never read
-    as a value.
+    sum begins with it; else the first one that is called a score, number, value or rating; else a
+    number that stands alone, if there is no other. The scale itself ("out of 10", "/10", "between 1
+    and 10") is never read as a value. Nothing is guessed: two values ("7 or 8"), or a conclusion
+    without a value, give None.
     """
     text = _SCALE.sub(" ", text)
-    concluded = _CONCLUDED.search(text)
-    if concluded:
-        return _within(concluded.group(1))
-    leading = _LEADING_VALUE.match(text)
-    if leading:
-        found = re.compile(rf"{_DECORATION}{_VALUE}").match(text)
-        return _within(found.group(1)) if found else None
+    conclusion = _CONCLUSION.search(text)
+    if conclusion:
+        return _within(_DECORATED_VALUE.match(text, conclusion.end()))
+    if _LEADING_VALUE.match(text):
+        return _within(_DECORATED_VALUE.match(text))
     named = _NAMED_VALUE.search(text)
     if named:
-        return _within(named.group(1))
-    values = (_within(written) for written in _ANY_VALUE.findall(text))
-    return next((value for value in values if value is not None), None)
+        return _within(named)
+    alone = list(_LONE_NUMBER.finditer(text))
+    if len({found.group(1) for found in alone}) != 1:
+        return None
+    return _within(re.compile(_VALUE, re.IGNORECASE).match(text, alone[0].start()))
 
 
-def _within(written: str) -> int | None:
-    value = int(written)
+def _within(found: re.Match[str] | None) -> int | None:
+    """The number that was found, if it is a value."""
+    value = int(found.group(1)) if found else 0
     return value if LOWEST <= value <= HIGHEST else None
