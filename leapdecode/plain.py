@@ -1,4 +1,4 @@
-"""Model text that cannot steer a terminal."""
+"""Text of a model or a user that can neither steer a terminal nor hide what stands around it."""
 
 import unicodedata
 
@@ -15,3 +15,8 @@ def escape(text: str) -> str:
 
 def _visible(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def clean(text: object) -> str:
+    """On one line, without what does not print: it could hide or reorder what stands around it."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text))

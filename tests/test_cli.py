@@ -342,7 +342,7 @@ def test_help_names_every_command():
 
 
 def test_model_text_cannot_steer_the_terminal():
-    from leapdecode.cli.plain import escape
+    from leapdecode.plain import escape
 
     assert escape("a\x1b[31mb\x07\r\u202e\n\t") == "a\\x1b[31mb\\x07\\r\\u202e\n\t"
 

@@ -131,8 +131,8 @@ def _show(row: dict[str, Any], color: bool | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from leapdecode.cli.plain import escape
     from leapdecode.cli.show import legend, marked_text, pieces_of
+    from leapdecode.plain import escape
 
     console = Console(
         force_terminal=True if color else None,

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from leapdecode.cli.plain import escape
+from leapdecode.plain import escape
 
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> milliseconds of a forward
 

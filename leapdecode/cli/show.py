@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from leapdecode.cli.explain import StepCost, explain_steps
-from leapdecode.cli.plain import escape
 from leapdecode.llm.result import Piece, Result
+from leapdecode.plain import escape
 
 COLOURS = {
     "window": "magenta",

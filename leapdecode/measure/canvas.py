@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.measure.labels import short_names
-from leapdecode.measure.pages import clean
 from leapdecode.measure.records import BASELINE
+from leapdecode.plain import clean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leapdecode.measure.pages import clean
+from leapdecode.plain import clean
 
 HEAD = (
     "task",

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leapdecode.plain import clean
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -65,11 +67,6 @@ class Picture:
 
 
 Block = Heading | Words | Code | Facts | Table | Picture
-
-
-def clean(text: object) -> str:
-    """On one line, without what does not print: it could hide or reorder what stands around it."""
-    return "".join(letter if letter.isprintable() else " " for letter in str(text))
 
 
 def markdown(title: str, blocks: Iterable[Block]) -> str:

@@ -21,8 +21,9 @@ from leapdecode.measure.cells import (
     speedup,
 )
 from leapdecode.measure.loops import LOOPING
-from leapdecode.measure.pages import Block, Code, Facts, Heading, Picture, Table, Words, clean
+from leapdecode.measure.pages import Block, Code, Facts, Heading, Picture, Table, Words
 from leapdecode.measure.records import TIMES
+from leapdecode.plain import clean
 
 PARTS = (*TIMES, "other")
 # of a run; shown elsewhere or nowhere
