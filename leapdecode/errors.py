@@ -34,8 +34,12 @@ class PoolError(LeapdecodeError):
     """A pool or a store that cannot be read, or that belongs to another tokenizer."""
 
 
+class TaskError(LeapdecodeError):
+    """A file that describes no task; the message names the file and the field."""
+
+
 class ResultsError(LeapdecodeError):
-    """A folder without a bench's results, or with damaged ones."""
+    """A folder without a bench's results, a document that is no tree, or damaged ones."""
 
 
 class ModelUnavailable(LeapdecodeError):

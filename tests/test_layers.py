@@ -12,17 +12,24 @@ import leapdecode
 ROOT = Path(leapdecode.__file__).parent
 LAYERS = [
     {"errors"},
-    {"plugins"},
+    {"plugins", "plain"},
     {"core"},
     {"model", "verify", "pools"},
     {"methods"},
     {"engine"},
     {"llm"},
     {"tasks"},
+    {"reasoning"},
     {"measure"},
     {"cli", "hf"},
 ]
-WITH_OPTIONS = {"generate", "chat", "bench", "tune"}  # of a command line, a line or more each
+WITH_OPTIONS = {
+    "generate",
+    "chat",
+    "bench",
+    "tune",
+    "solve",
+}  # of a command line, a line or more each
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
@@ -60,16 +67,18 @@ def test_every_folder_has_a_layer():
     assert {p.name for p in ROOT.iterdir() if (p / "__init__.py").exists()} <= set(LEVEL)
 
 
+HEAVY = ("torch", "transformers", "jinja2", "matplotlib")
 LIGHT = [
     "import leapdecode",
     "import leapdecode.methods as m; m.names()",
+    "import leapdecode.reasoning, leapdecode.reasoning.draw",
     "import leapdecode.cli.app",
 ]
 
 
 @pytest.mark.parametrize("statement", LIGHT)
 def test_light_imports(statement):
-    shown = "[m for m in ('torch', 'transformers') if m in sys.modules]"
+    shown = f"[m for m in {HEAVY} if m in sys.modules]"
     code = f"{statement}; import sys; print({shown})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

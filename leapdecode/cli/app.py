@@ -13,6 +13,7 @@ from leapdecode.cli.doctor import doctor
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
 from leapdecode.cli.report import report
+from leapdecode.cli.tree import tree
 from leapdecode.cli.tune import tune
 
 # typer bundles its own click or uses the installed one, by version
@@ -45,6 +46,7 @@ def options(
 
 for command in (demo, generate, chat, bench, report, tune, methods, doctor):
     app.command()(command)
+app.add_typer(tree)
 
 
 def main() -> None:

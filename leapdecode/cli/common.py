@@ -1,5 +1,6 @@
 """What all commands share: model options, error lines, JSON, `-o KEY=VALUE`."""
 
+import dataclasses
 import functools
 import json
 import logging
@@ -105,31 +106,36 @@ def parse_options(method: str, pairs: list[str]) -> dict[str, Any]:
     """`-o KEY=VALUE` pairs as the types of the method's fields; raises user errors with
     suggestions.
     """
-    from leapdecode.methods import find
+    return parse_fields(method, find(method).options(), pairs)
 
-    fields = {field.name: field for field in find(method).options()}
+
+def parse_fields(
+    owner: str, options: Iterable[dataclasses.Field[Any]], pairs: list[str]
+) -> dict[str, Any]:
+    """`-o KEY=VALUE` pairs as the types of the owner's fields, as `parse_options`."""
+    fields = {field.name: field for field in options}
     parsed: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise OptionError(f"-o {pair!r} is not KEY=VALUE; for example -o window=15")
         if key not in fields:
-            raise UnknownName(with_suggestions(f"{method} has no option {key!r}", key, fields))
-        parsed[key] = _value(method, key, value, fields[key].default)
+            raise UnknownName(with_suggestions(f"{owner} has no option {key!r}", key, fields))
+        parsed[key] = _value(owner, key, value, fields[key].default)
     return parsed
 
 
-def _value(method: str, key: str, value: str, default: Any) -> Any:
+def _value(owner: str, key: str, value: str, default: Any) -> Any:
     if isinstance(default, bool):
         if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise OptionError(f"{method}: option {key}={value!r} must be true or false")
+            raise OptionError(f"{owner}: option {key}={value!r} must be true or false")
         return value.lower() in ("true", "1", "yes")
     if isinstance(default, int | float):
         try:
             return type(default)(value)
         except ValueError:
             kind = "whole number" if isinstance(default, int) else "number"
-            raise OptionError(f"{method}: option {key}={value!r} must be a {kind}") from None
+            raise OptionError(f"{owner}: option {key}={value!r} must be a {kind}") from None
     return value
 
 

@@ -1,6 +1,5 @@
 """`leapdecode generate`: one prompt, decoded by one method, streamed."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +40,7 @@ from leapdecode.cli.decoding import (
     TopKOption,
     TopPOption,
 )
+from leapdecode.cli.given import read_prompt
 from leapdecode.cli.kept_files import read_pool, read_store
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
@@ -140,7 +140,7 @@ def generate(
         logprobs=logprobs,
     )  # fmt: skip
     options = parse_options(method, option or [])
-    text, most = _read(prompt), parse_budget(budget)
+    text, most = read_prompt(prompt), parse_budget(budget)
     if audit and verification == "rejection" and not sampling.greedy:
         raise OptionError(
             "--audit compares texts; sampling with --verification rejection keeps the law, not the "
@@ -210,17 +210,3 @@ def _check_early(
     check_budget(budget)
     if scheduler is not None:
         make_scheduler(scheduler, 1)
-
-
-def _read(prompt: str) -> str:
-    if prompt != "-":
-        return prompt
-    if sys.stdin.isatty():
-        typer.echo("type the prompt; Ctrl-D ends it", err=True)
-    text = sys.stdin.buffer.read()
-    try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        raise PromptError(
-            f"stdin is not UTF-8 text ({error.reason} at byte {error.start})"
-        ) from error

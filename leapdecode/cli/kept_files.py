@@ -14,7 +14,7 @@ def read_pool(path: Path, method: str) -> Any:
     from leapdecode.engine.checks import check_pool
     from leapdecode.pools.ngrams import NgramPool
 
-    _check_place("--pool", path)
+    check_place("--pool", path)
     found = NgramPool.load(path) if path.exists() else NgramPool()
     check_pool(found, method, find(method).takes_pool)
     return found
@@ -27,12 +27,13 @@ def read_store(path: Path | None, method: str, drawn: bool) -> Any:
 
     if path is None:
         return None
-    _check_place("--store", path)
+    check_place("--store", path)
     found = Store.load(path) if path.exists() else Store()
     check_store(found, method, find(method).takes_store, drawn)
     return found
 
 
-def _check_place(option: str, path: Path) -> None:
+def check_place(option: str, path: Path) -> None:
+    """Raise `PromptError` where a file of this name cannot be written."""
     if path.is_dir() or not path.parent.is_dir():
         raise PromptError(f"{option} {path} is no place for a file")

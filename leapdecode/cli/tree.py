@@ -1,0 +1,184 @@
+"""`leapdecode tree`: trees of thoughts."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    CacheMemoryOption,
+    CompileOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    ExactOption,
+    FallbackOption,
+    JsonOption,
+    ModelOption,
+    PrepackOption,
+    QuantizeOption,
+    TrustOption,
+    open_llm,
+    parse_fields,
+    print_json,
+    reports_errors,
+)
+from leapdecode.cli.decoding import SeedOption
+from leapdecode.cli.given import read_prompt
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
+
+STRATEGIES = ("serial",)
+
+tree = typer.Typer(
+    name="tree",
+    help="Search trees of thoughts: a model thinks in steps, values them, goes on from the best.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@tree.callback()
+def group() -> None:
+    """Search trees of thoughts: a model thinks in steps, values them, goes on from the best."""
+
+
+@tree.command()
+@reports_errors
+def solve(
+    question: Annotated[
+        str | None, typer.Argument(help="the question; - reads stdin; or name an --example")
+    ] = None,
+    task: Annotated[
+        str, typer.Option(help="math, passage, blocksworld, one you added, or a .toml file")
+    ] = "math",
+    example: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="take the task's held-out question N, from 0 on; it scores"),
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(help=f"how texts are scheduled: {', '.join(STRATEGIES)}")
+    ] = "serial",
+    thoughts: Annotated[int, typer.Option(help="thoughts generated for a state")] = 3,
+    breadth: Annotated[int, typer.Option(help="states kept of a level, or expanded at once")] = 1,
+    depth: Annotated[
+        int | None,
+        typer.Option(help="levels, the final generation included; default: the task's own"),
+    ] = None,
+    search: Annotated[
+        str, typer.Option(help="breadth_first, best_first, mcts, or one you added")
+    ] = "breadth_first",
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the search")
+    ] = None,
+    evaluator: Annotated[
+        str, typer.Option(help="value: each state by itself; vote: all of a level in one prompt")
+    ] = "value",
+    samples: Annotated[
+        int, typer.Option(help="values of a state, whose mean counts, or votes on a level")
+    ] = 1,
+    temperature: Annotated[
+        float, typer.Option(help="0 is greedy: all thoughts of a state are then the same")
+    ] = 1.0,
+    seed: SeedOption = 0,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the tree as a page")
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the tree as a picture")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the document of --json")
+    ] = None,
+    json: JsonOption = False,
+    model: ModelOption = "demo",
+    draft: DraftOption = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    attn: AttentionOption = "auto",
+    trust_remote_code: TrustOption = False,
+    compiled: CompileOption = False,
+    exact: ExactOption = None,
+    prepack: PrepackOption = None,
+    quantize: QuantizeOption = None,
+    cache_memory: CacheMemoryOption = None,
+    fallback: FallbackOption = False,
+) -> None:
+    """Search a tree of thoughts for the answer to a question.
+
+    The tree and the answer go to stdout; * marks the thoughts that led to it. Equal seeds give
+    equal trees, with every strategy. A question of your own has no score.
+
+    --html needs jinja2 and --svg matplotlib: pip install 'leapdecode[bench]'.
+
+    Examples:
+
+      leapdecode tree solve --example 0
+
+      leapdecode tree solve "Tom has 3 bags with 8 pens each. He loses 5 pens. How many are left?"
+
+      leapdecode tree solve --task blocksworld --example 2 --breadth 2 --html tree.html
+
+      leapdecode tree solve --search mcts -o walks=8 --example 1 --json
+
+      leapdecode tree solve --task examples/countdown.toml --example 0 -m path/to/model
+    """
+    from leapdecode.cli.show_tree import check_files, progress, show, write
+    from leapdecode.reasoning import search as searches
+    from leapdecode.reasoning import tasks
+    from leapdecode.reasoning.settings import Settings
+    from leapdecode.reasoning.solve import solve as search_tree
+
+    sampling = SamplingParams(temperature=temperature, seed=seed)
+    found = tasks.find(task)
+    chosen = parse_fields(search, searches.find(search).options(), option or [])
+    how = searches.make(search, chosen)
+    Settings(how, thoughts, breadth, found.depth if depth is None else depth, evaluator, samples)
+    asked = _asked(question, found, example)
+    check_strategy(strategy)
+    check_files(html, svg, output)
+    llm = open_llm(
+        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
+        exact=exact, prepack=prepack, quantize=quantize, cache_memory=cache_memory,
+    )  # fmt: skip
+    with progress() as tell:
+        grown = search_tree(
+            driver_of(strategy, llm, sampling), found, asked, search=how, thoughts=thoughts,
+            breadth=breadth, depth=depth, evaluator=evaluator, samples=samples, on_step=tell,
+        )  # fmt: skip
+    how_drawn = {"strategy": strategy, "temperature": temperature, "seed": seed}
+    grown.settings |= {"model": llm.name} | how_drawn
+    write(grown, html, svg, output)
+    if json:
+        print_json(grown.to_json())
+    else:
+        show(grown)
+
+
+def _asked(question: str | None, task: Any, example: int | None) -> Any:
+    """The question that was typed, or one of the task's own."""
+    if question is not None and example is None:
+        text = read_prompt(question, "question")
+        if not text.strip():
+            raise PromptError("the question is empty")
+        return text
+    if example is None or question is not None:
+        raise OptionError("give a question or --example N, one of the two")
+    if example < 0:
+        raise OptionError(f"--example {example} must be at least 0")
+    return task.questions(example + 1)[example]
+
+
+def check_strategy(strategy: str) -> None:
+    """Raise `UnknownName` for a strategy that there is not."""
+    if strategy not in STRATEGIES:
+        message = f"unknown strategy {strategy!r}"
+        raise UnknownName(with_suggestions(message, strategy, STRATEGIES))
+
+
+def driver_of(strategy: str, llm: Any, sampling: SamplingParams) -> Any:
+    """The driver of a strategy."""
+    from leapdecode.reasoning.generation import Serial
+
+    return {"serial": Serial}[strategy](llm, sampling)
