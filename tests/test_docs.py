@@ -13,6 +13,7 @@ from leapdecode.core import Request, SamplingParams
 from leapdecode.engine import Engine
 from leapdecode.methods import names
 from leapdecode.methods.base import Method
+from leapdecode.reasoning import Serial, solve
 
 ROOT = Path(__file__).parent.parent
 
@@ -96,6 +97,23 @@ def test_the_example_task_is_a_task():
     (example,) = task.examples("held_out", 1)
     assert task.score(example, example.completion) == 1.0
     assert task.score(example, " 1 2\n") == 0.0
+
+
+def test_the_example_of_a_tree_runs(capsys):
+    exec(compile(blocks("docs/reasoning.md")[0], "reasoning.md", "exec"), {})
+    assert "Counts(thoughts=" in capsys.readouterr().out
+
+
+def test_the_example_task_and_search_grow_a_tree(light):
+    space = {}
+    for block in blocks("docs/reasoning.md")[1:]:
+        exec(compile(block, "reasoning.md", "exec"), space)
+    driver, task = Serial(light, SamplingParams(temperature=1.0)), space["Poem"]()
+    (question,) = task.questions(1)
+    tree = solve(driver, task, question, search=space["Satisfied"](enough=0.0), thoughts=2)
+    assert (tree.counts.thoughts, tree.chosen.depth, tree.score) == (8, 4, 0.0)
+    tree = solve(driver, task, question, search=space["Satisfied"](enough=10.5), thoughts=2)
+    assert (tree.counts.thoughts, tree.chosen.depth) == (2, 1)
 
 
 def test_the_example_scheduler_goes_by_length():
