@@ -8,7 +8,7 @@ import io
 import textwrap
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from rich.tree import Tree as Lines
@@ -24,6 +24,11 @@ FOLDER = Path(__file__).parent  # of the template
 MARK = "*"  # of the chosen path, where colours cannot be seen
 CHOSEN = "bold green"
 INK, FAINT, PAPER, BEST = "#1d1e20", "#8a8b8d", "#ffffff", "#009e73"
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tree",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+}
 LABEL, LINES = 34, 2  # characters of a line, and lines, of a thought in a picture
 
 
@@ -102,12 +107,7 @@ def picture(tree: Tree) -> str:
     places = _places(tree.root)
     levels = max(node.depth for node in places)
     height = 1 + max(-row for _, row in places.values())
-    style = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "tree",
-        "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
-    }
-    with matplotlib.rc_context(style), warnings.catch_warnings():
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(1.2 + 3.1 * levels, 0.7 + 0.5 * height))
         axes = figure.add_axes((0, 0, 1, 1))
