@@ -93,6 +93,18 @@ def test_a_final_state_stays_a_candidate():
     assert grown(search, Limits(2, 2), values.get, final={(0,)})[0] == (1, 1)
 
 
+def test_a_final_state_is_compared_with_the_next_level():
+    """Where votes are taken, it is a candidate of theirs, too."""
+    root = Node()
+    steps = make("breadth_first", {}).run(root, Limits(2, 2))
+    assert next(steps).beside == []
+    final = Node((0,), value=9, final=True, parent=root)
+    open_one = Node((1,), value=8, parent=root)
+    root.children = [final, open_one]
+    step = next(steps)
+    assert (step.grow, step.beside) == ([open_one], [final])
+
+
 VALUES = {
     (0,): 9,
     (1,): 8,

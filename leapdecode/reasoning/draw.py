@@ -29,7 +29,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "tree",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
 }
-LABEL, LINES = 34, 2  # characters of a line, and lines, of a thought in a picture
+LABEL, LINES = 34, 3  # characters of a line, and lines, of a thought in a picture
+BEHIND = 0.77  # where edges leave: behind the thought, in levels
 
 
 def value_text(node: Node) -> str:
@@ -109,7 +110,7 @@ def picture(tree: Tree) -> str:
     height = 1 + max(-row for _, row in places.values())
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(1.2 + 3.1 * levels, 0.7 + 0.5 * height))
+        figure = Figure(figsize=(1.2 + 3.3 * levels, 0.7 + 0.6 * height))
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
         axes.set_xlim(-0.2, levels + 0.95 if levels else 1.0)
@@ -144,9 +145,11 @@ def _draw(axes: "Axes", tree: Tree, places: dict[Node, tuple[float, float]]) -> 
         on_path = node in marked
         colour = BEST if on_path else FAINT
         if node.parent:
-            above = places[node.parent]
+            left, above = places[node.parent]
             width = 2.5 if on_path else 0.8
-            axes.plot([above[0], x], [above[1], y], color=colour, linewidth=width, zorder=1)
+            axes.plot(
+                [above[0] + BEHIND, x], [above[1], y], color=colour, linewidth=width, zorder=1
+            )
         axes.plot(
             [x], [y], "o", markersize=17, color=colour if on_path else PAPER,
             markeredgecolor=colour, markeredgewidth=1.2, zorder=2,
