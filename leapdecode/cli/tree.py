@@ -34,7 +34,6 @@ STRATEGIES = ("serial",)
 tree = typer.Typer(
     name="tree",
     help="Search trees of thoughts: a model thinks in steps, values them, goes on from the best.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 

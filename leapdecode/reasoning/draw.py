@@ -145,11 +145,9 @@ def _draw(axes: "Axes", tree: Tree, places: dict[Node, tuple[float, float]]) -> 
         on_path = node in marked
         colour = BEST if on_path else FAINT
         if node.parent:
-            left, above = places[node.parent]
+            before, above = places[node.parent]
             width = 2.5 if on_path else 0.8
-            axes.plot(
-                [above[0] + BEHIND, x], [above[1], y], color=colour, linewidth=width, zorder=1
-            )
+            axes.plot([before + BEHIND, x], [above, y], color=colour, linewidth=width, zorder=1)
         axes.plot(
             [x], [y], "o", markersize=17, color=colour if on_path else PAPER,
             markeredgecolor=colour, markeredgewidth=1.2, zorder=2,
