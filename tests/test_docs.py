@@ -13,7 +13,7 @@ from leapdecode.core import Request, SamplingParams
 from leapdecode.engine import Engine
 from leapdecode.methods import names
 from leapdecode.methods.base import Method
-from leapdecode.reasoning import Serial, solve
+from leapdecode.reasoning import Executor, solve
 
 ROOT = Path(__file__).parent.parent
 
@@ -108,7 +108,7 @@ def test_the_example_task_and_search_grow_a_tree(light):
     space = {}
     for block in blocks("docs/reasoning.md")[1:]:
         exec(compile(block, "reasoning.md", "exec"), space)
-    driver, task = Serial(light, SamplingParams(temperature=1.0)), space["Poem"]()
+    driver, task = Executor(light, SamplingParams(temperature=1.0)), space["Poem"]()
     (question,) = task.questions(1)
     tree = solve(driver, task, question, search=space["Satisfied"](enough=0.0), thoughts=2)
     assert (tree.counts.thoughts, tree.chosen.depth, tree.score) == (8, 4, 0.0)

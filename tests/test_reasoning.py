@@ -8,7 +8,7 @@ import pytest
 
 from leapdecode import SamplingParams
 from leapdecode.errors import OptionError, PromptError, ResultsError, UnknownName
-from leapdecode.reasoning import Ask, Serial, Tree, solve
+from leapdecode.reasoning import Ask, Executor, Tree, solve
 from leapdecode.reasoning.evaluator import Value
 from leapdecode.reasoning.tasks import Question, State, find, names
 from leapdecode.reasoning.tree import Counts, Node
@@ -18,14 +18,14 @@ QUESTION = "Tom has 3 bags with 8 pens each. He loses 5 pens. How many pens are 
 SMALL = {"thoughts": 2, "breadth": 2, "depth": 3}
 
 
-class Backwards(Serial):
-    """The last job first, each to its end before the next: another order than `Serial`'s."""
+class Backwards(Executor):
+    """The last job first, each to its end before the next: another order than `Executor`'s."""
 
     def run(self, jobs):
         return [super(Backwards, self).run([job])[0] for job in reversed(jobs)][::-1]
 
 
-class Counting(Serial):
+class Counting(Executor):
     """Keeps what it was asked for, call by call."""
 
     def __init__(self, *arguments):
@@ -36,12 +36,12 @@ class Counting(Serial):
         self.calls.append(len(jobs))
         return super().run(jobs)
 
-    def _generate(self, ask):
+    def _run(self, ask):
         self.asked.append(ask)
-        return super()._generate(ask)
+        return super()._run(ask)
 
 
-def drawn(llm, driver=Serial, seed=0):
+def drawn(llm, driver=Executor, seed=0):
     return driver(llm, SamplingParams(temperature=1.0, seed=seed))
 
 
@@ -118,7 +118,7 @@ def test_the_mean_of_the_samples_is_the_value(light):
     (stage,) = [find("math").evaluation(state)]
     evaluator.texts[stage.prompt] = ["7", "10", "7 or 8"]
     assert list(evaluator.alone(node, state)) == []
-    evaluator.together(Serial(light, SamplingParams()), [node], [state])
+    evaluator.together(Executor(light, SamplingParams()), [node], [state])
     assert node.value == 8.5
     assert node.explanation == "7\n\n10\n\n7 or 8"
     assert (counts.evaluations, counts.unparsed) == (3, 1)
@@ -174,7 +174,7 @@ def test_a_typed_question_has_no_score_and_a_held_out_one_has(llm, tree):
 
 
 def test_wrong_arguments_are_refused(light):
-    driver = Serial(light, SamplingParams())
+    driver = Executor(light, SamplingParams())
     for name in ("thoughts", "breadth", "depth", "samples"):
         with pytest.raises(OptionError, match=f"{name}=0"):
             solve(driver, "math", QUESTION, **{name: 0})
@@ -191,10 +191,10 @@ def test_wrong_arguments_are_refused(light):
 def test_serial_asks_every_job_in_turn(light):
     asked = []
 
-    class Told(Serial):
-        def _generate(self, ask):
+    class Told(Executor):
+        def _run(self, ask):
             asked.append(ask.stream)
-            return super()._generate(ask)
+            return super()._run(ask)
 
     def job(name, count):
         texts = []
@@ -221,7 +221,7 @@ def test_texts_end_before_their_stop_strings(llm):
     def job():
         return (yield Ask(PROMPT, "s", "answer", 40, (" the",)))
 
-    (text,) = Serial(llm, SamplingParams()).run([job()])
+    (text,) = Executor(llm, SamplingParams()).run([job()])
     assert text.finish_reason == "stop"
     assert " the" not in text.text
 

@@ -182,7 +182,7 @@ def test_json_is_one_document_and_the_files_hold_the_tree(tmp_path):
     assert list(document) == [
         "schema", "task", "question", "settings", "answer", "score", "chosen", "counts", "root",
     ]  # fmt: skip
-    assert document["settings"]["strategy"] == "serial"
+    assert document["settings"]["strategy"] == "batched-speculative"
     assert document["counts"]["thoughts"] == 2
     tree = Tree.from_json(document)
     assert files[0].read_text() == webpage(tree)

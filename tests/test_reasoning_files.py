@@ -6,7 +6,7 @@ import pytest
 
 from leapdecode import SamplingParams
 from leapdecode.errors import TaskError
-from leapdecode.reasoning import Generated, Question, Serial, State, solve
+from leapdecode.reasoning import Executor, Generated, Question, State, solve
 from leapdecode.reasoning.tasks import find
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "countdown.toml"
@@ -76,7 +76,7 @@ def test_without_labels_values_are_scores(tmp_path):
 
 def test_a_tree_of_a_file(tmp_path, llm):
     path = written(tmp_path, SMALL)
-    driver = Serial(llm, SamplingParams(temperature=1.0))
+    driver = Executor(llm, SamplingParams(temperature=1.0))
     found = solve(driver, path, find(path).questions(1)[0], thoughts=2)
     assert found.task == "sums"
     assert found.counts.thoughts == 2

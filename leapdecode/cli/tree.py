@@ -27,9 +27,20 @@ from leapdecode.cli.common import (
 from leapdecode.cli.decoding import SeedOption
 from leapdecode.cli.given import read_prompt
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
+from leapdecode.errors import OptionError, PromptError
 
-STRATEGIES = ("serial",)
+STRATEGY = (
+    "serial, serial-speculative, scheduled, batched or batched-speculative; options of the "
+    "scheduler as in scheduled:verify=0:queue=likeliest"
+)
+GUESSES = "what guesses in speculative strategies; default: multi_candidate, auto without a draft"
+KConfigOption = Annotated[
+    str | None,
+    typer.Option(metavar="K,K,...", help="children per level of a drafted tree; default: 2,2,1"),
+]
+VerificationOption = Annotated[
+    str, typer.Option(help="seeded: equal texts for equal seeds; rejection: the same law")
+]
 
 tree = typer.Typer(
     name="tree",
@@ -56,9 +67,11 @@ def solve(
         int | None,
         typer.Option(metavar="N", help="take the task's held-out question N, from 0 on; it scores"),
     ] = None,
-    strategy: Annotated[
-        str, typer.Option(help=f"how texts are scheduled: {', '.join(STRATEGIES)}")
-    ] = "serial",
+    strategy: Annotated[str, typer.Option(help=STRATEGY)] = "batched-speculative",
+    method: Annotated[str | None, typer.Option(help=GUESSES)] = None,
+    k_config: KConfigOption = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="texts decoded at a time")] = 8,
+    verification: VerificationOption = "seeded",
     thoughts: Annotated[int, typer.Option(help="thoughts generated for a state")] = 3,
     breadth: Annotated[int, typer.Option(help="states kept of a level, or expanded at once")] = 1,
     depth: Annotated[
@@ -124,8 +137,10 @@ def solve(
       leapdecode tree solve --task examples/countdown.toml --example 0 -m path/to/model
     """
     from leapdecode.cli.show_tree import check_files, progress, show, write
+    from leapdecode.engine.checks import check_verification
+    from leapdecode.reasoning import Executor, tasks
     from leapdecode.reasoning import search as searches
-    from leapdecode.reasoning import tasks
+    from leapdecode.reasoning.execution import find_strategy
     from leapdecode.reasoning.settings import Settings
     from leapdecode.reasoning.solve import solve as search_tree
 
@@ -135,19 +150,26 @@ def solve(
     how = searches.make(search, chosen)
     Settings(how, thoughts, breadth, found.depth if depth is None else depth, evaluator, samples)
     asked = _asked(question, found, example)
-    check_strategy(strategy)
+    find_strategy(strategy).scheduling(strategy, batch_size)
+    check_verification(verification)
+    guesses = options_of(method, k_config, draft is not None or model == "demo")
     check_files(html, svg, output)
     llm = open_llm(
         model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
         exact=exact, prepack=prepack, quantize=quantize, cache_memory=cache_memory,
     )  # fmt: skip
+    driver = Executor(
+        llm, sampling, strategy, batch_size=batch_size, verification=verification, **guesses
+    )
     with progress() as tell:
         grown = search_tree(
-            driver_of(strategy, llm, sampling), found, asked, search=how, thoughts=thoughts,
-            breadth=breadth, depth=depth, evaluator=evaluator, samples=samples, on_step=tell,
+            driver, found, asked, search=how, thoughts=thoughts, breadth=breadth, depth=depth,
+            evaluator=evaluator, samples=samples, on_step=tell,
         )  # fmt: skip
-    how_drawn = {"strategy": strategy, "temperature": temperature, "seed": seed}
-    grown.settings |= {"model": llm.name} | how_drawn
+    grown.settings |= {
+        "model": llm.name, "strategy": strategy, "method": driver.method,
+        "verification": verification, "temperature": temperature, "seed": seed,
+    }  # fmt: skip
     write(grown, html, svg, output)
     if json:
         print_json(grown.to_json())
@@ -169,15 +191,15 @@ def _asked(question: str | None, task: Any, example: int | None) -> Any:
     return task.questions(example + 1)[example]
 
 
-def check_strategy(strategy: str) -> None:
-    """Raise `UnknownName` for a strategy that there is not."""
-    if strategy not in STRATEGIES:
-        message = f"unknown strategy {strategy!r}"
-        raise UnknownName(with_suggestions(message, strategy, STRATEGIES))
+def options_of(method: str | None, k_config: str | None, drafted: bool) -> dict[str, Any]:
+    """The method of the speculative strategies with its options, as an executor takes them."""
+    from leapdecode.methods import find, make
 
-
-def driver_of(strategy: str, llm: Any, sampling: SamplingParams) -> Any:
-    """The driver of a strategy."""
-    from leapdecode.reasoning.generation import Serial
-
-    return {"serial": Serial}[strategy](llm, sampling)
+    name = method or ("multi_candidate" if drafted else "auto")
+    options: dict[str, Any] = {}
+    if k_config is not None:
+        if "k_config" not in {field.name for field in find(name).options()}:
+            raise OptionError(f"--k-config shapes the trees of multi_candidate, not of {name}")
+        options["k_config"] = k_config
+    make(name, options)
+    return {"method": name, **options}

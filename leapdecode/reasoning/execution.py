@@ -1,0 +1,178 @@
+"""Execution strategies of a search (SEED, Figure 1): how the texts of jobs share the models.
+
+A strategy changes times, never texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leapdecode.core import ForwardEvent, SamplingParams
+from leapdecode.errors import UnknownName, with_suggestions
+from leapdecode.reasoning.generation import Ask, Generated, Job, resume
+
+if TYPE_CHECKING:
+    from leapdecode.engine import Engine
+    from leapdecode.engine.schedulers.base import Scheduler
+    from leapdecode.llm import LLM
+    from leapdecode.llm.result import Result
+    from leapdecode.llm.run import Run
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to execute.
+
+    Attributes:
+        scheduler: which requests are active, and whose forwards run.
+        speculative: whether a method guesses; else decoding is plain.
+        summary: one line on it, with its part of SEED's Figure 1.
+    """
+
+    scheduler: str
+    speculative: bool
+    summary: str
+
+    def scheduling(self, written: str, batch_size: int) -> Scheduler:
+        """The scheduler of the strategy as it was written, with its options."""
+        from leapdecode.engine import make_scheduler
+
+        options = written.split(":")[1:]
+        size = 1 if self.scheduler == "single" else batch_size
+        return make_scheduler(":".join([self.scheduler, *options]), size)
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "serial": Strategy("single", False, "one text after the other, decoded plainly (Figure 1a)"),
+    "serial-speculative": Strategy("single", True, "one text after the other, drafted (Figure 1b)"),
+    "scheduled": Strategy("scheduled", True, "drafts in parallel, verified in rounds (Figure 1c)"),
+    "batched": Strategy("batched", False, "all texts in one batch, decoded plainly (Figure 1d)"),
+    "batched-speculative": Strategy("batched", True, "all texts in one batch, drafted"),
+}
+
+
+def find_strategy(written: str) -> Strategy:
+    """The strategy that `written` names, perhaps with options; raises `UnknownName` with
+    suggestions.
+    """
+    name = written.split(":")[0]
+    if name not in STRATEGIES:
+        raise UnknownName(with_suggestions(f"unknown strategy {name!r}", name, STRATEGIES))
+    return STRATEGIES[name]
+
+
+@dataclass
+class Record:
+    """What was done: every text's ask and result as it ended, every forward, and by request what
+    was asked for.
+    """
+
+    asks: list[Ask] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    forwards: list[ForwardEvent] = field(default_factory=list)
+    ask_of: dict[int, Ask] = field(default_factory=dict)
+
+
+class Executor:
+    """Has the asks of jobs generated on one engine, all that are open at a time.
+
+    Args:
+        llm: the models.
+        sampling: how tokens are chosen; an ask has its own `max_tokens` and `stop`.
+        strategy: a strategy's name, perhaps with options of its scheduler: "scheduled:verify=0".
+        method: what guesses, where the strategy is speculative, with its options by name; by
+            default `multi_candidate` with the paper's k_config (2,2,1), `auto` without a draft.
+        batch_size: texts that are decoded at a time, where the strategy batches or schedules.
+        verification: "seeded" or "rejection".
+
+    Raises what is wrong with the arguments (`OptionError`, `UnknownName`) at the first text.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        sampling: SamplingParams,
+        strategy: str = "serial",
+        method: str | None = None,
+        batch_size: int = 8,
+        verification: str = "seeded",
+        **options: Any,
+    ) -> None:
+        self.llm, self.sampling, self.verification = llm, sampling, verification
+        how = find_strategy(strategy)
+        self.policy = how.scheduling(strategy, batch_size)
+        self.method, self.options = "autoregressive", dict[str, Any]()
+        if how.speculative:
+            self.method = method or ("auto" if llm.draft is None else "multi_candidate")
+            self.options = options
+        self.record = Record()
+
+    def run(self, jobs: Sequence[Job[T]]) -> list[T]:
+        """Run all jobs to their ends; their results, in the order of the jobs.
+
+        Where a text fails, all others are given up and its error is raised.
+        """
+        from leapdecode.engine import Engine
+
+        results: dict[int, T] = {}
+        open_runs: dict[int, tuple[int, Ask, Run]] = {}
+        with self.llm.lock:
+            engine = Engine(
+                self.llm.models, self.policy, self.llm.shared, self.record.forwards.append
+            )
+
+            def go_on(number: int, answer: Generated | None) -> None:
+                """Add the job's next ask to the engine, or keep its result."""
+                try:
+                    ask = resume(jobs[number], answer)
+                except StopIteration as ended:
+                    results[number] = ended.value
+                    return
+                run = self._run(ask)
+                open_runs[engine.add(run.request)] = number, ask, run
+
+            try:
+                for number in range(len(jobs)):
+                    go_on(number, None)
+                self._decode(engine, open_runs, go_on)
+            finally:
+                engine.close()
+                for job in jobs:
+                    job.close()
+        return [results[number] for number in range(len(jobs))]
+
+    def _decode(
+        self,
+        engine: Engine,
+        open_runs: dict[int, tuple[int, Ask, Run]],
+        go_on: Callable[[int, Generated | None], None],
+    ) -> None:
+        """Step until no job asks for anything."""
+        while engine.busy:
+            for event in engine.step():
+                if event.finish_reason is None:
+                    continue
+                number, ask, run = open_runs.pop(event.request_id)
+                output = engine.result(event.request_id)
+                if output.sequence.error is not None:
+                    raise output.sequence.error
+                result = run.result(output, self.llm.name)
+                self.record.asks.append(ask)
+                self.record.results.append(result)
+                go_on(number, Generated(result.text, result.finish_reason, len(result.token_ids)))
+
+    def _run(self, ask: Ask) -> Run:
+        """What the engine decodes for an ask."""
+        from leapdecode.llm.run import runs_of
+
+        sampling = replace(self.sampling, max_tokens=ask.max_tokens, stop=list(ask.stop))
+        (run,) = runs_of(
+            self.llm, [ask.prompt], sampling, self.method, verification=self.verification,
+            stream=ask.stream, **self.options,
+        )  # fmt: skip
+        self.record.ask_of[run.request.id] = ask
+        return run
