@@ -14,6 +14,7 @@ from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
 from leapdecode.cli.report import report
 from leapdecode.cli.tree import tree
+from leapdecode.cli.tree_compare import compare
 from leapdecode.cli.tune import tune
 
 # typer bundles its own click or uses the installed one, by version
@@ -46,6 +47,7 @@ def options(
 
 for command in (demo, generate, chat, bench, report, tune, methods, doctor):
     app.command()(command)
+tree.command()(compare)
 app.add_typer(tree)
 
 

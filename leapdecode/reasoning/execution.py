@@ -37,13 +37,21 @@ class Strategy:
     speculative: bool
     summary: str
 
-    def scheduling(self, written: str, batch_size: int) -> Scheduler:
-        """The scheduler of the strategy as it was written, with its options."""
+    def scheduling(self, written: str, batch_size: int) -> tuple[Scheduler, str | None]:
+        """The scheduler of the strategy as it was written, with its options, and the method that it
+        names, if it does.
+        """
         from leapdecode.engine import make_scheduler
+        from leapdecode.methods import find
 
         options = written.split(":")[1:]
+        methods = [one.removeprefix("method=") for one in options if one.startswith("method=")]
+        scheduling = [one for one in options if not one.startswith("method=")]
+        for method in methods:
+            find(method)
         size = 1 if self.scheduler == "single" else batch_size
-        return make_scheduler(":".join([self.scheduler, *options]), size)
+        scheduler = make_scheduler(":".join([self.scheduler, *scheduling]), size)
+        return scheduler, methods[-1] if methods and self.speculative else None
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -67,14 +75,20 @@ def find_strategy(written: str) -> Strategy:
 
 @dataclass
 class Record:
-    """What was done: every text's ask and result as it ended, every forward, and by request what
-    was asked for.
+    """What was done.
+
+    Attributes:
+        asks, results: every text, in the order in which they ended.
+        forwards: every forward.
+        ask_of: by request what was asked for.
+        runs: per call of `run` and per job, the places of its texts in `results`.
     """
 
     asks: list[Ask] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     forwards: list[ForwardEvent] = field(default_factory=list)
     ask_of: dict[int, Ask] = field(default_factory=dict)
+    runs: list[list[list[int]]] = field(default_factory=list)
 
 
 class Executor:
@@ -83,7 +97,8 @@ class Executor:
     Args:
         llm: the models.
         sampling: how tokens are chosen; an ask has its own `max_tokens` and `stop`.
-        strategy: a strategy's name, perhaps with options of its scheduler: "scheduled:verify=0".
+        strategy: a strategy's name, perhaps with options of its scheduler or another method:
+            "scheduled:verify=0", "batched-speculative:method=auto".
         method: what guesses, where the strategy is speculative, with its options by name; by
             default `multi_candidate` with the paper's k_config (2,2,1), `auto` without a draft.
         batch_size: texts that are decoded at a time, where the strategy batches or schedules.
@@ -104,11 +119,12 @@ class Executor:
     ) -> None:
         self.llm, self.sampling, self.verification = llm, sampling, verification
         how = find_strategy(strategy)
-        self.policy = how.scheduling(strategy, batch_size)
+        self.policy, named = how.scheduling(strategy, batch_size)
         self.method, self.options = "autoregressive", dict[str, Any]()
         if how.speculative:
-            self.method = method or ("auto" if llm.draft is None else "multi_candidate")
-            self.options = options
+            usual = method or ("auto" if llm.draft is None else "multi_candidate")
+            self.method = named or usual
+            self.options = options if self.method == usual else {}
         self.record = Record()
 
     def run(self, jobs: Sequence[Job[T]]) -> list[T]:
@@ -119,6 +135,7 @@ class Executor:
         from leapdecode.engine import Engine
 
         results: dict[int, T] = {}
+        self.record.runs.append([[] for _ in jobs])
         open_runs: dict[int, tuple[int, Ask, Run]] = {}
         with self.llm.lock:
             engine = Engine(
@@ -161,6 +178,7 @@ class Executor:
                 if output.sequence.error is not None:
                     raise output.sequence.error
                 result = run.result(output, self.llm.name)
+                self.record.runs[-1][number].append(len(self.record.results))
                 self.record.asks.append(ask)
                 self.record.results.append(result)
                 go_on(number, Generated(result.text, result.finish_reason, len(result.token_ids)))

@@ -81,6 +81,12 @@ class TreeTask(ABC):
     def finish(self, state: State) -> Stages[str]:
         """The final generation from the best state: as `think`, but returns the answer."""
 
+    def chain(self, question: Question) -> Stages[str]:
+        """A chain of thought that answers a question without a tree; here the final generation
+        from no thoughts.
+        """
+        return self.finish(State(question))
+
     @abstractmethod
     def score(self, facts: Mapping[str, Any], answer: str) -> float:
         """How right an answer is, from 0 to 1."""

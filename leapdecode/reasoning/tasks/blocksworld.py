@@ -17,6 +17,7 @@ from leapdecode.tasks.blocksworld import (
     action_prompt,
     parse_action,
     parse_evaluation,
+    parse_plan,
     plan_prompt,
     value_prompt,
 )
@@ -68,6 +69,13 @@ class BlocksworldTree(TreeTask):
         if not self.is_final(state):
             thoughts = (*thoughts, (yield from self.think(state)))
         return "\n".join(str(parse_action(thought) or NO_ACTION) for thought in thoughts)
+
+    def chain(self, question: Question) -> Stages[str]:
+        """A whole plan in one text."""
+        prompt = header() + plan_prompt(question.text)
+        found = yield Stage("plan", prompt, 256, NEXT_PROMPT)
+        plan = parse_plan(found.text)
+        return NO_ACTION if plan is None else "\n".join(map(str, plan))
 
     def score(self, facts: Mapping[str, Any], answer: str) -> float:
         """1 for a plan that reaches the goal by allowed actions, else 0."""

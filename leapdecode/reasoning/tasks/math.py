@@ -15,6 +15,7 @@ from leapdecode.reasoning.tasks.base import (
 from leapdecode.tasks.answers import final_number
 from leapdecode.tasks.math import (
     LAST,
+    rationale_prompt,
     state_text,
     sub_answer_prompt,
     sub_question_prompt,
@@ -60,6 +61,11 @@ class MathTree(TreeTask):
         asked = yield Stage("sub_question", opening, 64, LINE)
         thought = yield from _answered(state, f"{LAST.rstrip()}{asked.text}")
         return _pair(thought)[1]
+
+    def chain(self, question: Question) -> Stages[str]:
+        """A rationale that ends with the answer."""
+        found = yield Stage("rationale", rationale_prompt(question.text), 256, ("\nQuestion:",))
+        return found.text.strip()
 
     def score(self, facts: Mapping[str, Any], answer: str) -> float:
         """1 for the right number behind "So the answer is", else 0."""

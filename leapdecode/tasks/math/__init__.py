@@ -3,6 +3,7 @@
 from leapdecode.tasks.math.prompts import (
     LAST,
     NO_STATE,
+    rationale_prompt,
     state_text,
     sub_answer_prompt,
     sub_question_prompt,
@@ -14,6 +15,7 @@ __all__ = [
     "LAST",
     "NO_STATE",
     "Math",
+    "rationale_prompt",
     "state_text",
     "sub_answer_prompt",
     "sub_question_prompt",

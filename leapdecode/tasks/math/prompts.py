@@ -12,6 +12,11 @@ LAST = "Now we can answer the question: "
 NO_STATE = "None."
 
 
+def rationale_prompt(question: str) -> str:
+    """Asks for a chain of thought that ends with the answer."""
+    return f"Question: {question}\nAnswer:"
+
+
 def state_text(pairs: Sequence[tuple[str, str]]) -> str:
     """The sub-questions and sub-answers so far, one line each ("Sub-question: ...", "Sub-answer:
     ..."), or "None.".

@@ -13,6 +13,7 @@ from leapdecode.tasks.math.events import words
 from leapdecode.tasks.math.problems import Problem, draw_problem
 from leapdecode.tasks.math.prompts import (
     LAST,
+    rationale_prompt,
     state_text,
     sub_answer_prompt,
     sub_question_prompt,
@@ -73,7 +74,7 @@ def _rationale(rng: random.Random, problem: Problem) -> Example:
         sentences.append(chosen.format(eq=step.sum))
     completion = f" {' '.join(sentences)} So the answer is {problem.answer}.\n"
     facts = {"answer": problem.answer, "skeleton": problem.skeleton}
-    return Example("rationale", f"Question: {problem.question}\nAnswer:", completion, facts)
+    return Example("rationale", rationale_prompt(problem.question), completion, facts)
 
 
 def _sub_question(rng: random.Random, problem: Problem, place: int) -> Example:

@@ -1,0 +1,247 @@
+"""`leapdecode tree compare`: execution strategies against each other."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    CacheMemoryOption,
+    CompileOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    ExactOption,
+    JsonOption,
+    ModelOption,
+    PrepackOption,
+    QuantizeOption,
+    TrustOption,
+    counting_progress,
+    open_llm,
+    print_json,
+    reports_errors,
+)
+from leapdecode.cli.decoding import SeedOption
+from leapdecode.cli.tree import (
+    GUESSES,
+    KConfigOption,
+    VerificationOption,
+    options_of,
+)
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.errors import OptionError
+
+STRATEGIES = "serial,serial-speculative,scheduled,batched,batched-speculative"
+PRESETS = "seed-table1, seed-table2, seed-table5, seed-figure5, seed-figure7, seed-rejection"
+
+
+@reports_errors
+def compare(
+    task: Annotated[
+        str, typer.Option(help="math, passage, blocksworld, one you added, or a .toml file")
+    ] = "math",
+    strategies: Annotated[
+        str, typer.Option(help="by comma; cot is a chain of thought without a tree")
+    ] = STRATEGIES,
+    preset: Annotated[
+        str | None, typer.Option(help=f"combinations of settings of SEED: {PRESETS}")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="questions per task")] = 10,
+    thoughts: Annotated[int, typer.Option(help="thoughts generated for a state")] = 3,
+    breadth: Annotated[int, typer.Option(help="states kept of a level")] = 1,
+    depth: Annotated[int | None, typer.Option(help="levels, the final generation included")] = None,
+    search: Annotated[str, typer.Option(help="breadth_first, best_first or mcts")] = (
+        "breadth_first"
+    ),
+    evaluator: Annotated[str, typer.Option(help="value or vote")] = "value",
+    method: Annotated[str | None, typer.Option(help=GUESSES)] = None,
+    k_config: KConfigOption = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="texts decoded at a time")] = 8,
+    verification: VerificationOption = "seeded",
+    temperature: Annotated[float, typer.Option(help="of thoughts and evaluations")] = 1.0,
+    seed: SeedOption = 0,
+    output: Annotated[
+        Path | None, typer.Option(help="folder of the results; default: a new one in trees/")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    json: JsonOption = False,
+    model: ModelOption = "demo",
+    draft: DraftOption = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    attn: AttentionOption = "auto",
+    trust_remote_code: TrustOption = False,
+    compiled: CompileOption = False,
+    exact: ExactOption = None,
+    prepack: PrepackOption = None,
+    quantize: QuantizeOption = None,
+    cache_memory: CacheMemoryOption = None,
+) -> None:
+    """Compare execution strategies on held-out questions of a task.
+
+    Every question is searched under all strategies in turn. The folder gets trees.jsonl (a record
+    per tree), compare.json, report.md, report.html and pictures: the schedule as a Gantt chart,
+    speed against acceptance, utilisation. A preset has a folder in it for each combination.
+
+    Examples:
+
+      leapdecode tree compare --task math --limit 5
+
+      leapdecode tree compare --strategies serial,scheduled,scheduled:verify=0 --k-config 1,1,1
+
+      leapdecode tree compare --strategies serial,batched-speculative --method auto
+
+      leapdecode tree compare --strategies serial,cot --limit 100          # scores
+
+      leapdecode tree compare --preset seed-figure7 --limit 3 --output results/figure7
+    """
+    from leapdecode.measure.trees.presets import cells
+
+    given: dict[str, Any] = {
+        "task": task, "thoughts": thoughts, "temperature": temperature, "k_config": k_config,
+        "verification": verification,
+    }  # fmt: skip
+    every = [given | cell for cell in (cells(preset) if preset else [{}])]
+    fixed = {
+        "breadth": breadth, "depth": depth, "search": search, "evaluator": evaluator,
+        "method": method, "batch_size": batch_size, "limit": limit, "seed": seed,
+        "strategies": [part.strip() for part in strategies.split(",") if part.strip()],
+    }  # fmt: skip
+    drafted = draft is not None or model == "demo"
+    for cell in every:
+        check(cell | fixed, drafted)
+    llm = open_llm(
+        model, draft, device, dtype, attn, trust_remote_code, False, compiled=compiled,
+        exact=exact, prepack=prepack, quantize=quantize, cache_memory=cache_memory,
+    )  # fmt: skip
+    folder = place(output, resume)
+    reports = []
+    for cell in every:
+        inner = folder / name_of(cell) if preset else folder
+        reports.append(compared(llm, cell | fixed, inner, resume, drafted))
+        if not json:
+            show(reports[-1], inner)
+    if json:
+        print_json(merged(reports))
+    if any(row["texts_equal_to_serial"] is False for one in reports for row in one["rows"]) and all(
+        one["run"]["verification"] == "seeded" for one in reports
+    ):
+        raise typer.Exit(1)
+
+
+def check(settings: Mapping[str, Any], drafted: bool) -> None:
+    """Raise what can be known before a model is loaded."""
+    from leapdecode.engine.checks import check_verification
+    from leapdecode.measure.trees.compare import COT
+    from leapdecode.reasoning import search, tasks
+    from leapdecode.reasoning.execution import find_strategy
+    from leapdecode.reasoning.settings import Settings
+
+    found = tasks.find(settings["task"])
+    depth = found.depth if settings["depth"] is None else settings["depth"]
+    how = search.make(settings["search"], {})
+    Settings(how, settings["thoughts"], settings["breadth"], depth, settings["evaluator"], 1)
+    check_verification(settings["verification"])
+    options_of(settings["method"], settings["k_config"], drafted)
+    SamplingParams(temperature=settings["temperature"])
+    if not settings["strategies"]:
+        raise OptionError(f"--strategies is empty; for example {STRATEGIES}")
+    for strategy in settings["strategies"]:
+        if strategy != COT:
+            find_strategy(strategy).scheduling(strategy, settings["batch_size"])
+
+
+def place(output: Path | None, resume: bool) -> Path:
+    """The folder of the results; raises `OptionError` where a new run would write over an old."""
+    from datetime import datetime
+
+    folder = output or Path("trees") / datetime.now().strftime("%Y%m%d-%H%M%S")
+    if resume and output is None:
+        raise OptionError("--resume needs --output, the folder to go on in")
+    if not resume and folder.exists() and any(folder.iterdir()):
+        raise OptionError(f"{folder} is not empty; add --resume, or choose another --output")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def name_of(cell: Mapping[str, Any]) -> str:
+    """A folder's name for a combination of settings."""
+    parts = [str(value).replace(",", "") for value in cell.values() if value is not None]
+    return "-".join(parts)
+
+
+def compared(
+    llm: Any, settings: Mapping[str, Any], folder: Path, resume: bool, drafted: bool
+) -> dict[str, Any]:
+    """Measure one combination of settings, and write its files."""
+    from leapdecode.measure.trees.compare import Comparison
+    from leapdecode.measure.trees.page import document, write
+    from leapdecode.measure.trees.records import read
+    from leapdecode.measure.trees.runs import describe
+    from leapdecode.reasoning import tasks
+
+    task = tasks.find(settings["task"])
+    search = {key: settings[key] for key in ("thoughts", "breadth", "depth", "search", "evaluator")}
+    guesses = options_of(settings["method"], settings["k_config"], drafted)
+    work = Comparison(
+        llm, task, settings["strategies"], task.questions(settings["limit"], settings["seed"]),
+        SamplingParams(temperature=settings["temperature"], seed=settings["seed"]),
+        guesses, search, settings["batch_size"], settings["verification"],
+    )  # fmt: skip
+    run = describe(llm, folder, dict(settings) | {"guesses": guesses}, resume)
+    measure(work, folder)
+    records = read(folder)
+    report = document(records, run, settings["thoughts"])
+    write(folder, records, report)
+    return report
+
+
+def measure(work: Any, folder: Path) -> None:
+    """Search what is missing, with a progress bar on stderr where that is a terminal."""
+    from leapdecode.measure.trees.records import read
+
+    done = {(record.strategy, record.question) for record in read(folder)}
+    with counting_progress() as progress, (folder / "trees.jsonl").open("a") as file:
+        bar = progress.add_task("comparing", total=work.total, completed=len(done))
+        try:
+            for record in work.run(done):
+                file.write(record.line())
+                file.flush()
+                progress.update(bar, advance=1, description=work.doing)
+        except KeyboardInterrupt:
+            again = " ".join(sys.argv[1:])
+            typer.echo(f"\nstopped; go on with\n  leapdecode {again} --resume", err=True)
+            raise
+
+
+def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """One document: the rows of all combinations, each with its settings."""
+    if len(reports) == 1:
+        return reports[0]
+    keys = ("task", "thoughts", "temperature", "k_config", "verification")
+    rows = [{key: one["run"][key] for key in keys} | row for one in reports for row in one["rows"]]
+    return {"schema": 1, "run": reports[0]["run"], "rows": rows}
+
+
+def show(report: Mapping[str, Any], folder: Path) -> None:
+    """The table, and where the page is."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from leapdecode.measure.trees.page import SHORT, cells
+
+    run = report["run"]
+    made = Table(title=f"{run['task']}, temperature {run['temperature']}", box=None)
+    for name in SHORT:
+        made.add_column(name, justify="left" if name == "strategy" else "right")
+    for row in report["rows"]:
+        found = cells(row)
+        made.add_row(*(Text(found[name]) for name in SHORT))
+    console = Console(highlight=False)
+    console.print(made)
+    console.print(Text(str(folder / "report.html")))

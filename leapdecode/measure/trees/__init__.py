@@ -1,0 +1,1 @@
+"""Execution strategies of tree search, compared: records, figures, a simulation, a page."""

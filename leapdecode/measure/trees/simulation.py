@@ -1,0 +1,91 @@
+"""Algorithm 1 of SEED (Wang et al., 2024) on devices that are not here: n drafts, each on its own,
+and one target with a queue; from forward times and acceptances that were measured.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leapdecode.measure.trees.records import Times, TreeRecord
+
+Text = tuple[float, list[int]]
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Seconds of a strategy, and the share of them in which the target had nothing to do."""
+
+    seconds: float
+    target_idle: float
+
+
+def simulate(record: TreeRecord, drafts: int, plain: float, levels: int) -> dict[str, Simulated]:
+    """Serial, serial-speculative and scheduled execution of the texts of a record.
+
+    Args:
+        record: of serial-speculative execution.
+        drafts: draft models, each on a device of its own; a job has one to its end.
+        plain: seconds of a target forward of plain decoding.
+        levels: draft forwards before each verification.
+    """
+    times = record.times
+    step = times.verify + times.sample
+    serial, drafted, verified, scheduled, target = 0.0, 0.0, 0.0, 0.0, 0.0
+    for run in record.runs:
+        for prefill, gained in (text for job in run for text in job):
+            serial += prefill + sum(gained) * plain
+            drafted += prefill + len(gained) * (step + levels * times.draft)
+            verified += prefill + len(gained) * step
+        seconds, worked = schedule(run, drafts, times, levels)
+        scheduled += seconds
+        target += worked
+    return {
+        "serial": Simulated(serial, 0.0),
+        "serial-speculative": Simulated(drafted, 1 - verified / drafted if drafted else 0.0),
+        "scheduled": Simulated(scheduled, 1 - target / scheduled if scheduled else 0.0),
+    }
+
+
+def schedule(
+    jobs: Sequence[Sequence[Text]], drafts: int, times: Times, levels: int
+) -> tuple[float, float]:
+    """Seconds of Algorithm 1 for jobs that begin together, and those in which the target worked.
+
+    Each job has a draft device until it ends; a draft waits while its tokens are verified. The
+    target serves the queue first come, first served. A text begins with its prompt, on the target.
+    """
+    waiting = [_work(job, times, levels) for job in jobs]
+    # (when it asks the target, number of the job, its work that is left)
+    queue = list[tuple[float, int]]()
+    under_way = dict[int, list[tuple[float, float]]]()
+
+    def begin(now: float, number: int) -> None:
+        under_way[number] = waiting[number][::-1]
+        ask(now, number)
+
+    def ask(now: float, number: int) -> None:
+        heapq.heappush(queue, (now + under_way[number][-1][0], number))
+
+    starting = list(range(len(jobs)))
+    while starting and len(under_way) < drafts:
+        begin(0.0, starting.pop(0))
+    free, worked = 0.0, 0.0
+    while queue:
+        asked, number = heapq.heappop(queue)
+        _, seconds = under_way[number].pop()
+        free = max(free, asked) + seconds
+        worked += seconds
+        if under_way[number]:
+            ask(free, number)
+        elif starting:
+            begin(free, starting.pop(0))
+    return free, worked
+
+
+def _work(job: Sequence[Text], times: Times, levels: int) -> list[tuple[float, float]]:
+    """(seconds of drafting, seconds of the target) of each turn of a job."""
+    turns = list[tuple[float, float]]()
+    for prefill, gained in job:
+        turns.append((0.0, prefill))
+        turns += [(levels * times.draft, times.verify + times.sample)] * len(gained)
+    return turns

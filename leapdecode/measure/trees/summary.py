@@ -1,0 +1,124 @@
+"""Records as the rows of a document: a strategy each, against serial execution."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leapdecode.measure.intervals import median_interval
+from leapdecode.measure.trees.compare import COT
+from leapdecode.measure.trees.records import BINS, Part, TreeRecord
+from leapdecode.measure.trees.simulation import simulate
+
+SERIAL, DRAFTED = "serial", "serial-speculative"
+PARTS = ("thought", "evaluation", "answer")
+By = Mapping[int, TreeRecord]
+
+
+def rows(records: Sequence[TreeRecord], strategies: Sequence[str]) -> list[dict[str, Any]]:
+    """A row per strategy that has records, see `row`."""
+    by_strategy = {
+        name: {one.question: one for one in records if one.strategy == name} for name in strategies
+    }
+    return [
+        row(name, found, by_strategy.get(SERIAL, {}))
+        for name, found in by_strategy.items()
+        if found
+    ]
+
+
+def row(name: str, own: By, serial: By) -> dict[str, Any]:
+    """The figures of one strategy.
+
+    `speedup` is the median, over questions, of the ratio of tokens per second to serial's, with its
+    95% interval. Shares and means are over all questions.
+    """
+    found = list(own.values())
+    seconds = sum(one.seconds for one in found)
+    tokens = sum(one.tokens for one in found)
+    scores = [one.score for one in found if one.score is not None]
+    both = sorted(set(own) & set(serial))
+    ratios = [rate(own[number]) / rate(serial[number]) for number in both]
+    median, low, high = median_interval(ratios) if ratios else (None, None, None)
+    parts = {part: added([one.parts[part] for one in found]) for part in PARTS}
+    steps = sum(part.steps for part in parts.values())
+    return {
+        "strategy": name,
+        "questions": len(found),
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": tokens / seconds,
+        "speedup": median,
+        "speedup_interval": [low, high],
+        "tokens_per_forward": tokens / steps if steps else None,
+        "acceptance": {part: parts[part].acceptance for part in PARTS},
+        "queue_wait": statistics.mean(one.queue_wait for one in found),
+        "target_idle": 1 - sum(one.target_busy for one in found) / seconds,
+        "draft_busy": sum(one.draft_busy for one in found) / seconds,
+        "utilisation": [
+            statistics.mean(one.utilisation[place] for one in found) for place in range(BINS)
+        ],
+        "peak_memory": max(one.peak_memory for one in found),
+        "score": statistics.mean(scores) if scores else None,
+        "texts_equal_to_serial": (
+            None if name == COT or not both
+            else all(own[number].digest == serial[number].digest for number in both)
+        ),
+        "prompt_tokens": sum(one.prompt_tokens for one in found),
+        "computed_tokens": sum(one.computed_tokens for one in found),
+        "distinct_tokens": sum(one.distinct_tokens for one in found),
+        "counts": {
+            key: sum(one.counts[key] for one in found) for key in found[0].counts
+        },
+    }  # fmt: skip
+
+
+def rate(record: TreeRecord) -> float:
+    """Tokens a second."""
+    return record.tokens / record.seconds
+
+
+def added(parts: Sequence[Part]) -> Part:
+    """The parts of all questions together."""
+    return Part(*(sum(vars(part)[name] for part in parts) for name in vars(Part())))
+
+
+def simulation(records: Sequence[TreeRecord], drafts: int) -> dict[str, Any] | None:
+    """Algorithm 1 with `drafts` draft models on devices of their own, by what was measured here.
+
+    None without records of serial and serial-speculative execution whose draft levels are known.
+    """
+    serial = {one.question: one for one in records if one.strategy == SERIAL}
+    found = [
+        one for one in records if one.strategy == DRAFTED and one.question in serial and levels(one)
+    ]
+    if not found:
+        return None
+    seconds = {"serial": 0.0, "serial-speculative": 0.0, "scheduled": 0.0}
+    idle = dict.fromkeys(seconds, 0.0)
+    for one in found:
+        times = serial[one.question].times
+        for name, simulated in simulate(
+            one, drafts, times.verify + times.sample, levels(one)
+        ).items():
+            seconds[name] += simulated.seconds
+            idle[name] += simulated.target_idle * simulated.seconds
+    return {
+        "drafts": drafts,
+        "rows": [
+            {
+                "strategy": name,
+                "seconds": took,
+                "speedup": seconds["serial"] / took,
+                "target_idle": idle[name] / took,
+            }
+            for name, took in seconds.items()
+        ],
+    }
+
+
+def levels(record: TreeRecord) -> int:
+    """Draft forwards before each verification; 0 where that varies."""
+    part = added(list(record.parts.values()))
+    return round(part.drafted / part.steps) if part.steps else 0
