@@ -65,9 +65,11 @@ def test_every_method_gives_the_text_of_plain_decoding(architecture, sampling):
     on, given, params = runner(architecture), prompts(), SAMPLED[sampling]
     plain = texts(decode(on, given, params=params))
     for name, options in CASES:
-        for batch_size in (1, 8):
-            found = texts(decode(on, given, name, batch_size, params, **options))
-            assert found == plain, (name, options, batch_size)
+        assert texts(decode(on, given, name, 8, params, **options)) == plain, (name, options)
+        # one by one the same loops decode: the shortest prompt, a middle one, the longest; streams
+        # are numbered by place, so the others stay in the list
+        alone = decode(on, given, name, 1, params, only=(0, 4, 7), **options)
+        assert texts(alone) == [plain[number] for number in (0, 4, 7)], (name, options)
 
 
 @pytest.mark.parametrize("architecture", [*CONFIGS, *MORE_CONFIGS])

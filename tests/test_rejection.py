@@ -214,7 +214,10 @@ def true_law(prompt=PROMPT, sampling=SAMPLING):
     return law
 
 
-def sampled_law(method, count, prompt=PROMPT, sampling=SAMPLING, pool=None, budget=None, **options):
+def sampled_law(
+    method, count, prompt=PROMPT, sampling=SAMPLING, pool=None, budget=None, policy="batched",
+    **options,
+):  # fmt: skip
     on = runner("llama")
     methods = [make(method, options) for _ in range(count)]
     for one in methods:
@@ -223,7 +226,7 @@ def sampled_law(method, count, prompt=PROMPT, sampling=SAMPLING, pool=None, budg
         Request(prompt, sampling, one, verification="rejection", stream=stream)
         for stream, one in enumerate(methods)
     ]
-    made = finish(on, draft_of(on), asked, batch_size=64)
+    made = finish(on, draft_of(on), asked, batch_size=64, policy=policy)
     return Counter(tuple(sequence.generated) for sequence in made), made
 
 
@@ -238,7 +241,7 @@ def total_variation(found, law):
     [
         ("multi_candidate", {"k_config": "2x1"}),
         ("multi_candidate", {"k_config": "3x1", "replacement": True}),
-        ("draft_model", {"gamma": 2}),
+        ("draft_model", {"gamma": 2, "policy": "scheduled:verify=16:queue=likeliest"}),
         ("ouroboros", {"gamma": 2}),
         ("lookahead", {}),
     ],

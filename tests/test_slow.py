@@ -63,15 +63,22 @@ def test_nothing_unexplained_on_many_prompts(llm, plain, temperature, method):
     assert gained > (3 if temperature else 20)
 
 
-@pytest.mark.parametrize("method", names())
-def test_200_requests_alone_and_in_mixed_batches(light, method):
+@pytest.fixture(scope="module")
+def alone(light):
+    """200 prompts, and their texts one by one, decoded plainly."""
     prompts = given(200)
     sampling = SamplingParams(max_tokens=16, temperature=0.8, top_p=0.95, seed=2)
+    options = {"method": "autoregressive", "sampling": sampling}
+    return prompts, sampling, [light.generate(one, **options).token_ids for one in prompts]
+
+
+@pytest.mark.parametrize("method", names())
+def test_200_requests_alone_and_in_mixed_batches(light, alone, method):
+    prompts, sampling, expected = alone
     options = {"method": method, "sampling": sampling, **OPTIONS.get(method, {})}
-    alone = [light.generate(prompt, **options) for prompt in prompts]
     found = light.generate(prompts, batch_size=16, **options)
-    assert [result.token_ids for result in found] == [result.token_ids for result in alone]
-    gained = sum(result.stats.tokens_per_forward > 1 for result in alone)
+    assert [result.token_ids for result in found] == expected
+    gained = sum(result.stats.tokens_per_forward > 1 for result in found)
     assert gained > 20 or method == "autoregressive"
 
 

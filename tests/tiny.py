@@ -9,8 +9,7 @@ import torch
 import transformers as t
 
 from leapdecode.core import Request, SamplingParams, Sequence
-from leapdecode.engine import Engine
-from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.engine import Engine, make_scheduler
 from leapdecode.methods import find
 from leapdecode.model.runner import Runner
 
@@ -152,20 +151,26 @@ def prompts(count: int = 8, longest: int = 60) -> list[list[int]]:
 
 def decode(
     on: Runner, texts: list[list[int]], method: str = "autoregressive", batch_size: int = 1,
-    params: SamplingParams | None = None, **options: Any,
+    params: SamplingParams | None = None, only: tuple[int, ...] | None = None, **options: Any,
 ) -> list[Sequence]:  # fmt: skip
-    """Decode `texts` by `method`; returns the finished sequences."""
+    """Decode `texts` by `method`, or `only` those of some numbers; returns the finished
+    sequences.
+    """
     params = params or SamplingParams(max_tokens=32)
     made = [
-        Request(text, params, method, options, stream=number) for number, text in enumerate(texts)
+        Request(text, params, method, options, stream=number)
+        for number, text in enumerate(texts)
+        if only is None or number in only
     ]
     drafted = find(method).needs_draft or find(method).takes_draft
     return finish(on, draft_of(on) if drafted else None, made, batch_size)
 
 
-def finish(on: Any, draft: Any, requests: list[Request], batch_size: int = 1) -> list[Sequence]:
+def finish(
+    on: Any, draft: Any, requests: list[Request], batch_size: int = 1, policy: str = "batched"
+) -> list[Sequence]:
     """Decode `requests` to their ends; returns their sequences, and raises the first one's error."""
-    engine = Engine({"target": on, "draft": draft}, Batched(batch_size))
+    engine = Engine({"target": on, "draft": draft}, make_scheduler(policy, batch_size))
     for request in requests:
         engine.add(request)
     while engine.busy:

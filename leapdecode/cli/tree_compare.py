@@ -32,6 +32,7 @@ from leapdecode.cli.tree import (
     VerificationOption,
     options_of,
 )
+from leapdecode.cli.tree_results import merged, name_of, save, show
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 
@@ -84,8 +85,8 @@ def compare(
     """Compare execution strategies on held-out questions of a task.
 
     Every question is searched under all strategies in turn. The folder gets trees.jsonl (a record
-    per tree), compare.json, report.md, report.html and pictures: the schedule as a Gantt chart,
-    speed against acceptance, utilisation. A preset has a folder in it for each combination.
+    per tree), every tree as JSON, compare.json, report.md, report.html and pictures: the schedule
+    as a Gantt chart, acceptance, utilisation. A preset has a folder in it for each combination.
 
     Examples:
 
@@ -168,12 +169,6 @@ def place(output: Path | None, resume: bool) -> Path:
     return folder
 
 
-def name_of(cell: Mapping[str, Any]) -> str:
-    """A folder's name for a combination of settings."""
-    parts = [str(value).replace(",", "") for value in cell.values() if value is not None]
-    return "-".join(parts)
-
-
 def compared(
     llm: Any, settings: Mapping[str, Any], folder: Path, resume: bool, drafted: bool
 ) -> dict[str, Any]:
@@ -208,40 +203,12 @@ def measure(work: Any, folder: Path) -> None:
     with counting_progress() as progress, (folder / "trees.jsonl").open("a") as file:
         bar = progress.add_task("comparing", total=work.total, completed=len(done))
         try:
-            for record in work.run(done):
+            for record, tree in work.run(done):
                 file.write(record.line())
                 file.flush()
+                save(folder, record, tree)
                 progress.update(bar, advance=1, description=work.doing)
         except KeyboardInterrupt:
             again = " ".join(sys.argv[1:])
             typer.echo(f"\nstopped; go on with\n  leapdecode {again} --resume", err=True)
             raise
-
-
-def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """One document: the rows of all combinations, each with its settings."""
-    if len(reports) == 1:
-        return reports[0]
-    keys = ("task", "thoughts", "temperature", "k_config", "verification")
-    rows = [{key: one["run"][key] for key in keys} | row for one in reports for row in one["rows"]]
-    return {"schema": 1, "run": reports[0]["run"], "rows": rows}
-
-
-def show(report: Mapping[str, Any], folder: Path) -> None:
-    """The table, and where the page is."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from leapdecode.measure.trees.page import SHORT, cells
-
-    run = report["run"]
-    made = Table(title=f"{run['task']}, temperature {run['temperature']}", box=None)
-    for name in SHORT:
-        made.add_column(name, justify="left" if name == "strategy" else "right")
-    for row in report["rows"]:
-        found = cells(row)
-        made.add_row(*(Text(found[name]) for name in SHORT))
-    console = Console(highlight=False)
-    console.print(made)
-    console.print(Text(str(folder / "report.html")))

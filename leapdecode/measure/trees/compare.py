@@ -50,8 +50,10 @@ class Comparison:
         """How many trees there are to search."""
         return len(self.strategies) * len(self.questions)
 
-    def run(self, done: set[tuple[str, int]]) -> Iterator[TreeRecord]:
-        """The records that are missing; what is measured first at first use is measured before."""
+    def run(self, done: set[tuple[str, int]]) -> Iterator[tuple[TreeRecord, Tree]]:
+        """The records that are missing, with their trees; what is measured first at first use is
+        measured before.
+        """
         missing = [
             (number, strategy)
             for number in range(len(self.questions))
@@ -70,14 +72,14 @@ class Comparison:
         rng = random.Random(f"order/{self.sampling.seed}/{number}")
         return rng.sample(list(self.strategies), len(self.strategies))
 
-    def _measured(self, strategy: str, number: int) -> TreeRecord:
+    def _measured(self, strategy: str, number: int) -> tuple[TreeRecord, Tree]:
         """Search the tree of one question; nothing is kept from an earlier one."""
         self.llm.reset_prefix_cache()
         with PeakMemory(self.llm.runner.device) as peak:
             began = time.perf_counter()
             tree, driver = self._searched(strategy, self.questions[number], self.sampling)
             seconds = time.perf_counter() - began
-        return record_of(strategy, number, tree, driver, began, seconds, peak.bytes)
+        return record_of(strategy, number, tree, driver, began, seconds, peak.bytes), tree
 
     def _searched(
         self, strategy: str, question: Question, sampling: SamplingParams

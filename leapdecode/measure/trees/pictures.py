@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 60  # spans of a schedule that are drawn, so that single forwards can be seen
-SAMPLING = "#cc79a7"
+SAMPLING = INK
 
 
 def draw(records: Sequence[TreeRecord], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def figure_schedule(record: TreeRecord) -> Figure:
     axes.set_yticks(range(len(lanes)), lanes)
     axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("milliseconds; a colour is a text, pink is the choosing of tokens")
+    axes.set_xlabel("milliseconds; a colour is a text, black is the choosing of tokens")
     return figure
 
 

@@ -67,8 +67,8 @@ class TreeRecord:
         utilisation: share of time in which a model ran, in `BINS` equal parts of the run.
         prompt_tokens: of all prompts, but their last tokens; `computed_tokens` of them were
             evaluated, `distinct_tokens` differ by what stands before them (positions of a trie).
-        runs: per step of the search and per job, the texts: seconds of the prompt, then tokens
-            gained by each verification.
+        runs: per step of the search and per job, the texts: seconds up to the first verification,
+            with it; then tokens gained by each verification.
         spans: (model, kind, began, ended, requests) of every forward; of the first question alone.
     """
 
@@ -178,6 +178,7 @@ def distinct(prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]]) -
         (*prompt, *text[:end])
         for prompt, text in zip(prompts, texts, strict=True)
         for end in range(len(text))
+        if (*prompt, text[0]) in asked
     }
     return len(asked - decoded)
 

@@ -33,9 +33,9 @@ def simulate(record: TreeRecord, drafts: int, plain: float, levels: int) -> dict
     serial, drafted, verified, scheduled, target = 0.0, 0.0, 0.0, 0.0, 0.0
     for run in record.runs:
         for prefill, gained in (text for job in run for text in job):
-            serial += prefill + sum(gained) * plain
-            drafted += prefill + len(gained) * (step + levels * times.draft)
-            verified += prefill + len(gained) * step
+            serial += prefill + sum(gained[1:]) * plain
+            drafted += prefill + len(gained[1:]) * (step + levels * times.draft)
+            verified += prefill + len(gained[1:]) * step
         seconds, worked = schedule(run, drafts, times, levels)
         scheduled += seconds
         target += worked
@@ -54,7 +54,7 @@ def schedule(
     Each job has a draft device until it ends; a draft waits while its tokens are verified. The
     target serves the queue first come, first served. A text begins with its prompt, on the target.
     """
-    waiting = [_work(job, times, levels) for job in jobs]
+    waiting = [_work(job, times, levels) for job in jobs if job]
     # (when it asks the target, number of the job, its work that is left)
     queue = list[tuple[float, int]]()
     under_way = dict[int, list[tuple[float, float]]]()
@@ -66,7 +66,7 @@ def schedule(
     def ask(now: float, number: int) -> None:
         heapq.heappush(queue, (now + under_way[number][-1][0], number))
 
-    starting = list(range(len(jobs)))
+    starting = list(range(len(waiting)))
     while starting and len(under_way) < drafts:
         begin(0.0, starting.pop(0))
     free, worked = 0.0, 0.0
@@ -87,5 +87,6 @@ def _work(job: Sequence[Text], times: Times, levels: int) -> list[tuple[float, f
     turns = list[tuple[float, float]]()
     for prefill, gained in job:
         turns.append((0.0, prefill))
-        turns += [(levels * times.draft, times.verify + times.sample)] * len(gained)
+        step = (levels * times.draft, times.verify + times.sample)
+        turns += [step] * len(gained[1:])  # the first one is the prompt's
     return turns

@@ -1,0 +1,48 @@
+"""What `leapdecode tree compare` keeps and shows."""
+
+from collections.abc import Mapping
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+
+def name_of(cell: Mapping[str, Any]) -> str:
+    """A folder's name for a combination of settings."""
+    parts = [str(value).replace(",", "") for value in cell.values() if value is not None]
+    return "-".join(parts)
+
+
+def save(folder: Path, record: Any, tree: Any) -> None:
+    """Keep the tree of a question, once: under the seeded verifier all strategies have the same."""
+    path = folder / f"question-{record.question}.json"
+    if tree.chosen is not None and not path.exists():
+        path.write_text(dumps(tree.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """One document: the rows of all combinations, each with its settings."""
+    if len(reports) == 1:
+        return reports[0]
+    keys = ("task", "thoughts", "temperature", "k_config", "verification")
+    rows = [{key: one["run"][key] for key in keys} | row for one in reports for row in one["rows"]]
+    return {"schema": 1, "run": reports[0]["run"], "rows": rows}
+
+
+def show(report: Mapping[str, Any], folder: Path) -> None:
+    """The table, and where the page is."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from leapdecode.measure.trees.page import SHORT, cells
+
+    run = report["run"]
+    made = Table(title=f"{run['task']}, temperature {run['temperature']}", box=None)
+    for name in SHORT:
+        made.add_column(name, justify="left" if name == "strategy" else "right")
+    for row in report["rows"]:
+        found = cells(row)
+        made.add_row(*(Text(found[name]) for name in SHORT))
+    console = Console(highlight=False)
+    console.print(made)
+    console.print(Text(str(folder / "report.html")))
