@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from tiny import CONFIGS, decode, new_model, prompts, texts
+from tiny import CONFIGS, decode, draft_of, finish, new_model, prompts, texts
 
 from leapdecode import LLM, SamplingParams
+from leapdecode.core import Request
 from leapdecode.measure.audit import audit
 from leapdecode.methods import names
 from leapdecode.model.runner import Runner
@@ -57,3 +58,14 @@ def test_compiled(dtype):
             == 0
         )
     assert llm.runner.compiled.uncompiled == llm.draft_runner.compiled.uncompiled == 0
+
+
+def test_models_overlap_on_streams_of_their_own():
+    on = Runner(new_model(CONFIGS["llama"]()).cuda())
+    params = SamplingParams(max_tokens=32, temperature=1.0, seed=3)
+    plain = texts(decode(on, prompts(), params=params))
+    asked = [
+        Request(text, params, "draft_model", stream=number) for number, text in enumerate(prompts())
+    ]
+    found = finish(on, draft_of(on), asked, 4, "scheduled:overlap=true")
+    assert texts(found) == plain

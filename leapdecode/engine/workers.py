@@ -30,7 +30,7 @@ class Workers:
             return
         if work.model not in self.threads:
             self.threads[work.model] = _thread(work.model)
-        self.under_way[self.threads[work.model].submit(work.compute)] = work
+        self.under_way[self.threads[work.model].submit(_compute, work)] = work
 
     def wait(self, everything: bool = False) -> list[Work]:
         """What has been computed since the last call; waits for one of them, or for `everything`
@@ -48,6 +48,13 @@ class Workers:
         for thread in self.threads.values():
             thread.shutdown(wait=True)
         self.threads.clear()
+
+
+def _compute(work: Work) -> None:
+    """Compute in a model's thread; on a GPU behind what the caller's stream has moved in caches."""
+    if torch.cuda.is_available():
+        torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
+    work.compute()
 
 
 def _thread(model: str) -> ThreadPoolExecutor:

@@ -48,8 +48,8 @@ class Launched:
     def wait(self) -> tuple[Tensor, float]:
         """The logits, once they are there, and the seconds since the launch."""
         if self.logits.is_cuda:
-            # else the clock shows when the work was launched
-            torch.cuda.synchronize(self.logits.device)
+            # else the clock shows when the work was launched; other models' streams go on
+            torch.cuda.current_stream(self.logits.device).synchronize()
         return self.logits, time.perf_counter() - self.began
 
 

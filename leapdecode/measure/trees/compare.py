@@ -51,8 +51,10 @@ class Comparison:
         return len(self.strategies) * len(self.questions)
 
     def run(self, done: set[tuple[str, int]]) -> Iterator[tuple[TreeRecord, Tree]]:
-        """The records that are missing, with their trees; what is measured first at first use is
-        measured before.
+        """The records that are missing, with their trees.
+
+        A level of a tree is searched before, unmeasured: what is measured at first use is then
+        known.
         """
         missing = [
             (number, strategy)
@@ -62,7 +64,7 @@ class Comparison:
         ]
         self.doing = "warming up"
         for strategy in dict.fromkeys(strategy for _, strategy in missing):
-            self._searched(strategy, self.questions[0], SamplingParams(seed=self.sampling.seed))
+            self._searched(strategy, self.questions[0], depth=2)
         for number, strategy in missing:
             self.doing = f"question {number}, {strategy}"
             yield self._measured(strategy, number)
@@ -77,20 +79,18 @@ class Comparison:
         self.llm.reset_prefix_cache()
         with PeakMemory(self.llm.runner.device) as peak:
             began = time.perf_counter()
-            tree, driver = self._searched(strategy, self.questions[number], self.sampling)
+            tree, driver = self._searched(strategy, self.questions[number], **self.search)
             seconds = time.perf_counter() - began
         return record_of(strategy, number, tree, driver, began, seconds, peak.bytes), tree
 
-    def _searched(
-        self, strategy: str, question: Question, sampling: SamplingParams
-    ) -> tuple[Tree, Executor]:
+    def _searched(self, strategy: str, question: Question, **search: Any) -> tuple[Tree, Executor]:
         scheduled = "serial" if strategy == COT else strategy
         driver = Executor(
-            self.llm, sampling, scheduled, batch_size=self.batch_size,
+            self.llm, self.sampling, scheduled, batch_size=self.batch_size,
             verification=self.verification, **self.guesses,
         )  # fmt: skip
         if strategy != COT:
-            return solve(driver, self.task, question, **self.search), driver
+            return solve(driver, self.task, question, **search), driver
         tree, facts = Tree(question.text, self.task.name, {"search": COT}, Node()), question.facts
         (tree.answer,) = driver.run([asks(self.task.chain(question), "answer", ())])
         tree.score = None if facts is None else self.task.score(facts, tree.answer)
