@@ -196,3 +196,37 @@ def test_forgetting_texts_leaves_the_spare_cache():
     llm.reset_prefix_cache()
     assert not llm.runner.prefixes.prefixes
     assert llm.runner.spare == [spare]
+
+
+def test_what_texts_have_in_common_is_kept_once():
+    cache = PrefixCache(CacheMemory(None))
+    head = list(range(100))
+    texts = [[*head, *range(1000 * n, 1000 * n + 20)] for n in range(1, 5)]
+    texts.append([*texts[0], 7, 8, 9])  # goes on where another ends
+    for tokens in texts:
+        cache.keep(tokens, store_of(tokens), 0)
+    per_token = store_of(head).layout.bytes_per_token
+    assert cache.kept_bytes == per_token * (100 + 4 * 20 + 3)
+    for tokens in texts:
+        found, length = cache.find(tokens)
+        assert length == len(tokens)
+        known = [float("nan")] * length
+        for states, first, end in found.segments(length):
+            (stack,) = states.values()
+            known[first:end] = stack[0, 0, : end - first, 0].tolist()
+        assert known == [float(token) for token in tokens]
+
+
+def test_a_parent_outlives_its_children():
+    cache = PrefixCache(CacheMemory(None))
+    head = list(range(100))
+    texts = [[*head, *range(1000 * n, 1000 * n + 20)] for n in range(1, 5)]
+    for tokens in texts:
+        cache.keep(tokens, store_of(tokens), 0)
+    size = cache.kept_bytes
+    while cache.prefixes:
+        size -= 1
+        cache.shrink(size)
+        size = cache.kept_bytes
+        assert all(one in cache.prefixes for kept in cache.prefixes for one in kept.family())
+    assert cache.kept_bytes == 0

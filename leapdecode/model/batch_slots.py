@@ -83,7 +83,8 @@ class BatchSlots:
         prefix, length = prefixes.find(text, self._block)
         if prefix is not None and length:
             self._reserve(length)
-            self.store.fill_text(cache.batch_slot, prefix.states, length)
+            for states, first, end in prefix.segments(length):
+                self.store.fill_text(cache.batch_slot, states, first, end)
             cache.tokens, cache.agreed, cache.reused = text[:length], length, length
 
     @property
@@ -101,7 +102,7 @@ class BatchSlots:
         length = common_prefix(cache.tokens, sequence.tokens)
         if self._block > 1:
             length = min(length, sequence.prompt_length - 1) // self._block * self._block
-        prefixes.keep(cache.tokens[:length], self.store, cache.batch_slot)
+        prefixes.keep(cache.tokens[:length], self.store, cache.batch_slot, self._block)
 
     def free(self, sequence: Sequence) -> None:
         """Drop the cache; the last text moves into the gap, so that batch slots in use adjoin."""

@@ -205,20 +205,21 @@ class SlotCache(Cache):
             stack[:, target, :, :length] = stack[:, source, :, :length]
 
     def fill_text(
-        self, batch_slot: int, states: dict[tuple[int, int], Tensor], length: int
+        self, batch_slot: int, states: dict[tuple[int, int], Tensor], first: int, end: int
     ) -> None:
-        """Write `length` tokens' keys and values, as `text_states` gives them, to the first slots
-        of a batch slot.
+        """Write keys and values, as `text_states` gives them from slot `first` on, to the slots
+        before `end` of a batch slot.
         """
         for shape, stack in self.stacks.items():
-            stack[:, batch_slot, :, :length] = states[shape][:, :, :length]
+            stack[:, batch_slot, :, first:end] = states[shape][:, :, : end - first]
 
-    def text_states(self, batch_slot: int, length: int) -> dict[tuple[int, int], Tensor]:
-        """Copies of the first `length` slots of a batch slot: by (heads, size) [2 * layers, heads,
-        `length`, size].
+    def text_states(self, batch_slot: int, first: int, end: int) -> dict[tuple[int, int], Tensor]:
+        """Copies of slots of a batch slot: by (heads, size) [2 * layers, heads, `end - first`,
+        size].
         """
         return {
-            shape: stack[:, batch_slot, :, :length].clone() for shape, stack in self.stacks.items()
+            shape: stack[:, batch_slot, :, first:end].clone()
+            for shape, stack in self.stacks.items()
         }
 
     def copy_from(self, other: "SlotCache", length: int) -> None:

@@ -3,7 +3,9 @@
 Shapes: L layers of equal heads and sizes (keys and values apart), H heads, S tokens, D head size.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,18 +21,40 @@ SHARE = 0.5  # of the cache memory, at most
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prefix:
-    """A text's tokens, and by (heads, size) their keys and values [L, H, S, D]."""
+    """A text's tokens, and by (heads, size) keys and values [L, H, S, D] of those from `start` on.
+
+    Those before are its `parent`'s, a text that begins alike.
+    """
 
     tokens: list[int]
     states: dict[tuple[int, int], Tensor]
+    parent: Prefix | None = None
+    start: int = 0
 
     @property
     def bytes(self) -> int:
         return sum(stack.nbytes for stack in self.states.values())
 
+    def family(self) -> Iterator[Prefix]:
+        """This one, its parent, and so on."""
+        one: Prefix | None = self
+        while one is not None:
+            yield one
+            one = one.parent
+
+    def segments(self, length: int) -> Iterator[tuple[dict[tuple[int, int], Tensor], int, int]]:
+        """Where keys and values of the first `length` tokens are: (states, first token, end)."""
+        for one in self.family():
+            if one.start < length:
+                yield one.states, one.start, length
+            length = min(length, one.start)
+
 
 class PrefixCache:
     """What a model has cached of texts that have ended; that which was longest unused goes first.
+
+    What texts have in common stands there once. A text's parent is always used later than it, so
+    what was longest unused is nobody's parent.
 
     Args:
         memory: what it may take is at most `SHARE` of the limit, and what engines leave.
@@ -43,24 +67,29 @@ class PrefixCache:
         memory.keepers.append(self)
 
     @torch.inference_mode()
-    def keep(self, tokens: list[int], store: SlotCache, batch_slot: int) -> None:
-        """Copy the first slots of a batch slot, one per token, unless they are kept already."""
-        size = store.layout.bytes_per_token * len(tokens)
+    def keep(self, tokens: list[int], store: SlotCache, batch_slot: int, block: int = 1) -> None:
+        """Copy the first slots of a batch slot, one per token, but those that are kept already, in
+        whole blocks.
+        """
+        if not tokens:
+            return
+        parent, shared = self.find(tokens, block)
+        if shared == len(tokens):
+            return
+        size = store.layout.bytes_per_token * (len(tokens) - shared)
         room = self.memory.room()
         most = None if room is None else min(room, int(SHARE * (self.memory.limit or 0)))
-        if not tokens or (most is not None and size > most):
+        if most is not None and size > most:
             return
-        shared = [common_prefix(known.tokens, tokens) for known in self.prefixes]
-        if len(tokens) in shared:
-            self._use(self.prefixes[shared.index(len(tokens))])
-            return
-        for known, length in zip(list(self.prefixes), shared, strict=True):
-            if length == len(known.tokens):
-                self._drop(known)
         if most is not None:
             self.shrink(most - size)
-        self.prefixes.append(Prefix(list(tokens), store.text_states(batch_slot, len(tokens))))
-        self.kept_bytes += self.prefixes[-1].bytes
+        if parent is not None and parent not in self.prefixes:
+            return  # there was no room for both
+        states = store.text_states(batch_slot, shared, len(tokens))
+        made = Prefix(list(tokens), states, parent, shared)
+        self.prefixes.append(made)
+        self.kept_bytes += made.bytes
+        self._use(made)
 
     def find(self, tokens: list[int], block: int = 1) -> tuple[Prefix | None, int]:
         """What is kept of the longest prefix of `tokens`, and how many of its tokens are theirs, in
@@ -80,8 +109,9 @@ class PrefixCache:
             self._drop(self.prefixes[0])
 
     def _use(self, prefix: Prefix) -> None:
-        self.prefixes.remove(prefix)
-        self.prefixes.append(prefix)
+        for one in prefix.family():
+            self.prefixes.remove(one)
+            self.prefixes.append(one)
 
     def _drop(self, prefix: Prefix) -> None:
         self.prefixes.remove(prefix)
