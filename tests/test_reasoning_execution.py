@@ -21,7 +21,7 @@ WAYS = [
     ("serial-speculative", {"k_config": "1,1,1"}),
     ("serial-speculative", {"k_config": "2,2,1"}),
     ("scheduled", {"k_config": "1,1,1"}),
-    ("scheduled:verify=0", {"k_config": "2,2,1"}),
+    ("scheduled:verify=1", {"k_config": "2,2,1"}),
     ("scheduled:overlap=true:queue=likeliest", {"k_config": "2,1,1"}),
     ("batched", {}),
     ("batched-speculative", {"k_config": "4,2,1"}),

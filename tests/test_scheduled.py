@@ -21,7 +21,7 @@ from leapdecode.model.runner import Runner
 
 SHORT = SamplingParams(max_tokens=12)
 SAMPLED = replace(SHORT, temperature=0.9, seed=3)
-POLICIES = ("single", "batched", "scheduled", "scheduled:verify=0", "scheduled:overlap=true")
+POLICIES = ("single", "batched", "scheduled", "scheduled:verify=1", "scheduled:overlap=true")
 METHODS = ("autoregressive", "draft_model", "multi_candidate", "ouroboros")
 
 
@@ -73,7 +73,7 @@ def test_the_schedule_never_changes_a_text(method, sampling, slow):
 
 def test_one_processor_drafts_together_and_verifies_one_by_one():
     trace = []
-    decoded(Scheduled(3, overlap=False), "draft_model", count=3, trace=trace.append)
+    decoded(Scheduled(3, verify=1, overlap=False), "draft_model", count=3, trace=trace.append)
     verifying = [event for event in trace if event.model == "target" and not event.prefill]
     drafting = [event for event in trace if event.model == "draft" and not event.prefill]
     assert all(len(event.request_ids) == 1 for event in verifying)
@@ -81,7 +81,7 @@ def test_one_processor_drafts_together_and_verifies_one_by_one():
     first = [event.request_ids[0] for event in verifying[:3]]
     assert first == sorted(first)  # first come, first served
     together = []
-    decoded(Scheduled(3, verify=0, overlap=False), "draft_model", count=3, trace=together.append)
+    decoded(Scheduled(3, overlap=False), "draft_model", count=3, trace=together.append)
     assert max(len(event.request_ids) for event in together if event.model == "target") == 3
 
 
@@ -94,7 +94,7 @@ def test_models_that_overlap_run_at_the_same_time(monkeypatch):
 
     monkeypatch.setattr(Runner, "launch", late)
     trace = []
-    decoded(Scheduled(3, overlap=True), "draft_model", count=3, trace=trace.append)
+    decoded(Scheduled(3, verify=1, overlap=True), "draft_model", count=3, trace=trace.append)
     spans = {
         name: [(e.began, e.ended) for e in trace if e.model == name] for name in ("target", "draft")
     }
@@ -182,7 +182,7 @@ def test_llm_takes_a_schedule(light):
     texts = ["def f(x):", "Question: Ann has 3 apples.", "SELECT"]
     arguments = {"method": "draft_model", "sampling": SHORT}
     expected = [light.generate(text, **arguments).token_ids for text in texts]
-    for name in ("scheduled", "scheduled:verify=0:queue=likeliest"):
+    for name in ("scheduled", "scheduled:verify=1:queue=likeliest"):
         found = light.generate(texts, scheduler=name, **arguments)
         assert [one.token_ids for one in found] == expected
 

@@ -31,7 +31,7 @@ from leapdecode.errors import OptionError, PromptError
 
 STRATEGY = (
     "serial, serial-speculative, scheduled, batched or batched-speculative; options of the "
-    "scheduler as in scheduled:verify=0:queue=likeliest"
+    "scheduler as in scheduled:verify=1:queue=likeliest"
 )
 GUESSES = "what guesses in speculative strategies; default: multi_candidate, auto without a draft"
 KConfigOption = Annotated[

@@ -92,7 +92,7 @@ def compare(
 
       leapdecode tree compare --task math --limit 5
 
-      leapdecode tree compare --strategies serial,scheduled,scheduled:verify=0 --k-config 1,1,1
+      leapdecode tree compare --strategies serial,scheduled,scheduled:verify=1 --k-config 1,1,1
 
       leapdecode tree compare --strategies serial,batched-speculative --method auto
 

@@ -98,7 +98,7 @@ class Executor:
         llm: the models.
         sampling: how tokens are chosen; an ask has its own `max_tokens` and `stop`.
         strategy: a strategy's name, perhaps with options of its scheduler or another method:
-            "scheduled:verify=0", "batched-speculative:method=auto".
+            "scheduled:verify=1", "batched-speculative:method=auto".
         method: what guesses, where the strategy is speculative, with its options by name; by
             default `multi_candidate` with the paper's k_config (2,2,1), `auto` without a draft.
         batch_size: texts that are decoded at a time, where the strategy batches or schedules.

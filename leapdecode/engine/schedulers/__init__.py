@@ -27,7 +27,7 @@ def find_scheduler(name: str) -> type[Scheduler]:
 
 
 def make_scheduler(wanted: str, batch_size: int) -> Scheduler:
-    """A scheduler by its name and options: "single", "scheduled:queue=shortest:verify=0".
+    """A scheduler by its name and options: "single", "scheduled:queue=shortest:verify=1".
 
     Raises `UnknownName` with suggestions, `OptionError` for a value that it does not take.
     """
