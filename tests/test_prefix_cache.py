@@ -180,12 +180,12 @@ def test_what_was_longest_unused_goes_first():
     assert cache.kept_bytes == size
 
 
-def test_a_longer_text_takes_the_place_of_its_beginning():
+def test_a_longer_text_adds_what_its_beginning_lacks():
     cache = PrefixCache(CacheMemory(None))
     text = list(range(200))
     for length in (100, 200, 150):
         cache.keep(text[:length], store_of(text[:length]), 0)
-    assert [len(one.tokens) for one in cache.prefixes] == [200]
+    assert {len(one.tokens): one.start for one in cache.prefixes} == {100: 0, 200: 100}
 
 
 def test_forgetting_texts_leaves_the_spare_cache():

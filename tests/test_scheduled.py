@@ -15,7 +15,9 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request
 from leapdecode.engine import Engine, make_scheduler
 from leapdecode.engine.schedulers.scheduled import QUEUES, Scheduled
+from leapdecode.engine.workers import Workers
 from leapdecode.errors import OptionError, UnknownName
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.runner import Runner
 
@@ -41,6 +43,11 @@ def decoded(policy, method, sampling=SHORT, size=3, count=5, trace=None, **field
     while engine.busy:
         engine.step()
     return [engine.result(request.id).sequence for request in asked]
+
+
+def run(engine):
+    while engine.busy:
+        engine.step()
 
 
 def threads():
@@ -111,7 +118,7 @@ def test_models_that_overlap_run_at_the_same_time(monkeypatch):
 @pytest.mark.parametrize("name", ["target", "draft"])
 @pytest.mark.parametrize("overlap", [False, True])
 def test_a_worker_that_dies_fails_its_requests_and_leaves_no_thread(name, overlap, monkeypatch):
-    dying, launch, left = models()[name], Runner.launch, [4]
+    dying, launch, left = models()[name], Runner.launch, [2]
 
     def die(self, *arguments, **options):
         if self is dying:
@@ -185,6 +192,94 @@ def test_llm_takes_a_schedule(light):
     for name in ("scheduled", "scheduled:verify=1:queue=likeliest"):
         found = light.generate(texts, scheduler=name, **arguments)
         assert [one.token_ids for one in found] == expected
+
+
+def test_a_request_without_a_draft_starves_nobody():
+    """A plain request asks for the target at once after every forward; drafting ones go on."""
+    engine = Engine(models(), Scheduled(2, overlap=False))
+    plain = Request(prompts()[3], replace(SHORT, max_tokens=40), "autoregressive")
+    drafting = Request(prompts()[4], SHORT, "draft_model")
+    engine.add(plain)
+    engine.add(drafting)
+    ended = []
+    while engine.busy:
+        ended += [event.request_id for event in engine.step() if event.finish_reason]
+    assert ended == [drafting.id, plain.id]
+
+
+@pytest.mark.parametrize("verify", [0, 1])
+def test_a_long_prompt_joins_in_chunks(verify, monkeypatch):
+    monkeypatch.setattr(KVCache, "chunk", 16)
+    trace = []
+    engine = Engine(models(), Scheduled(2, verify=verify, overlap=False), on_forward=trace.append)
+    engine.add(Request(prompts()[3], replace(SHORT, max_tokens=60), "autoregressive"))
+    for _ in range(4):
+        engine.step()
+    engine.add(Request([(7 * n) % 60 for n in range(120)], SHORT, "autoregressive"))
+    while engine.busy:
+        engine.step()
+    assert sum(event.prefill for event in trace) >= 6
+    assert all(sum(event.num_tokens) <= 16 for event in trace[1:])
+
+
+def test_an_abort_leaves_what_has_ended_as_it_is(monkeypatch):
+    """A text that ended while a model ran has not left yet; its reason stays."""
+    engine = Engine(models(), Scheduled(2, overlap=True))
+    short = Request(prompts()[3], replace(SHORT, max_tokens=1), "autoregressive")
+    engine.add(short)
+    engine.add(Request(prompts()[4], SHORT, "draft_model"))
+    one = engine.unfinished[short.id]
+    while one.sequence.finish_reason is None:
+        engine.step()
+    if short.id in engine.unfinished:
+        engine.abort(short.id)
+    assert engine.result(short.id).sequence.finish_reason == "length"
+    engine.close()
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_an_interrupt_leaves_an_engine_that_can_be_used(overlap, monkeypatch):
+    engine = Engine(models(), Scheduled(2, overlap=overlap))
+    first = Request(prompts()[3], SHORT, "draft_model")
+    engine.add(first)
+    place = (Workers, "wait") if overlap else (Runner, "launch")
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(engine)
+    engine.close()
+    again = Request(prompts()[3], SHORT, "draft_model")
+    engine.add(again)
+    while engine.busy:
+        engine.step()
+    (expected,) = [one.generated for one in decoded("single", "autoregressive", count=4)][3:]
+    assert engine.result(again.id).sequence.generated == expected[: len(expected)]
+    assert not threads()
+
+
+def test_models_that_overlap_are_not_exact_on_a_cpu(light):
+    llm = LLM(light.model, light.tokenizer, draft=light.draft, exact=True)
+    with pytest.raises(OptionError, match="overlap share its threads"):
+        llm.generate("x", method="draft_model", scheduler="scheduled:overlap=true")
+
+
+def test_drawn_texts_pass_on_their_prompt_alone_under_exact_decoding(light):
+    llm = LLM(light.model, light.tokenizer, draft=light.draft, exact=True)
+    prompt = [(7 * number) % 300 for number in range(40)]
+    sampling = SamplingParams(max_tokens=20, temperature=1.0, ignore_eos=True)
+    drawn = llm.generate(
+        prompt, method="multi_candidate", sampling=sampling, verification="rejection"
+    )
+    more = llm.generate([*prompt, *drawn.token_ids, 5], sampling=sampling)
+    assert more.stats.reused_tokens in (0, len(prompt) - 1)  # none: no unit for text here
+    llm.reset_prefix_cache()
+    seeded = llm.generate(prompt, method="multi_candidate", sampling=sampling)
+    more = llm.generate([*prompt, *seeded.token_ids, 5], sampling=sampling)
+    assert more.stats.reused_tokens in (0, len(prompt) + 19)
 
 
 HEAD = [(7 * number) % 300 for number in range(90)]

@@ -92,12 +92,12 @@ TIMES = Times(verify=10.0, sample=0.0, draft=3.0)
 @pytest.mark.parametrize(
     ("jobs", "drafts", "seconds", "worked"),
     [
-        ([[(0.0, [1, 4])]], 1, 16, 10),  # two levels of drafting, one verification
-        ([[(0.0, [1, 4])], [(0.0, [1, 4])]], 2, 26, 20),  # the second one waits in the queue
-        ([[(0.0, [1, 4])], [(0.0, [1, 4])]], 1, 32, 20),  # one draft device: one after the other
-        ([[(0.0, [1, 4, 4])], [(0.0, [1, 4, 4])]], 2, 46, 40),  # the target is never idle again
-        ([[(5.0, [1, 4]), (5.0, [1, 4])]], 1, 42, 30),  # prompts are the target's own
-        ([[], [(0.0, [1, 4])], []], 2, 16, 10),  # what needs no text takes no device
+        ([[(0.0, [1, 4])]], 1, 22, 10),  # drafting twice, one verification behind the prompt's
+        ([[(0.0, [1, 4])], [(0.0, [1, 4])]], 2, 32, 20),  # the second one waits in the queue
+        ([[(0.0, [1, 4])], [(0.0, [1, 4])]], 1, 44, 20),  # one draft device: one after the other
+        ([[(0.0, [1, 4, 4])], [(0.0, [1, 4, 4])]], 2, 52, 40),  # the target is never idle again
+        ([[(5.0, [1, 4]), (5.0, [1, 4])]], 1, 54, 30),  # prompts are the target's own
+        ([[], [(0.0, [1, 4])], []], 2, 22, 10),  # what needs no text takes no device
     ],
 )
 def test_algorithm_1_on_tables_worked_by_hand(jobs, drafts, seconds, worked):
@@ -105,12 +105,18 @@ def test_algorithm_1_on_tables_worked_by_hand(jobs, drafts, seconds, worked):
 
 
 def test_a_simulation_is_bounded_by_the_target(records):
-    (one,) = [r for r in records if r.strategy == "serial-speculative" and r.question == 0]
-    found = simulate(replace(one, times=TIMES), 8, plain=10.0, levels=3)
-    assert found["scheduled"].seconds <= found["serial-speculative"].seconds
-    assert 0 <= found["scheduled"].target_idle < found["serial-speculative"].target_idle < 1
-    alone = simulate(replace(one, times=TIMES), 1, plain=10.0, levels=3)
+    found = {one.strategy: one for one in records if one.question == 0}
+    drafted, plain = (
+        replace(found[name], times=TIMES) for name in ("serial-speculative", "serial")
+    )
+    several = simulate(drafted, plain, 8, levels=3)
+    assert several["scheduled"].seconds <= several["serial-speculative"].seconds
+    assert 0 <= several["scheduled"].target_idle < several["serial-speculative"].target_idle < 1
+    alone = simulate(drafted, plain, 1, levels=3)
     assert alone["scheduled"].seconds == pytest.approx(alone["serial-speculative"].seconds)
+    tokens = sum(sum(gained) - 1 for run in drafted.runs for job in run for _, gained in job)
+    prompts = sum(seconds for run in plain.runs for job in run for seconds, _ in job)
+    assert alone["serial"].seconds == pytest.approx(prompts + 10.0 * tokens)
 
 
 def test_presets_are_combinations_of_settings():
@@ -158,6 +164,9 @@ def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
     (tmp_path / "trees.jsonl").write_text(lines[0] + "\n")
     assert command(*few, "--resume", "--json").exit_code == 0
     assert (tmp_path / "trees.jsonl").read_text().splitlines()[0] == lines[0]
+    assert len(read(tmp_path)) == 2
+    (tmp_path / "trees.jsonl").write_text(lines[0] + "\n" + lines[1][:50])  # killed half-way
+    assert command(*few, "--resume").exit_code == 0
     assert len(read(tmp_path)) == 2
     assert Tree.from_json(json.loads((tmp_path / "question-0.json").read_text())).chosen is not None
     other = command(*few, "--resume", "--seed", 5)

@@ -32,7 +32,7 @@ from leapdecode.cli.tree import (
     VerificationOption,
     options_of,
 )
-from leapdecode.cli.tree_results import merged, name_of, save, show
+from leapdecode.cli.tree_results import close_last_line, merged, name_of, save, show
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 
@@ -200,6 +200,7 @@ def measure(work: Any, folder: Path) -> None:
     from leapdecode.measure.trees.records import read
 
     done = {(record.strategy, record.question) for record in read(folder)}
+    close_last_line(folder / "trees.jsonl")
     with counting_progress() as progress, (folder / "trees.jsonl").open("a") as file:
         bar = progress.add_task("comparing", total=work.total, completed=len(done))
         try:

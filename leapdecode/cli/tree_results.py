@@ -46,3 +46,10 @@ def show(report: Mapping[str, Any], folder: Path) -> None:
     console = Console(highlight=False)
     console.print(made)
     console.print(Text(str(folder / "report.html")))
+
+
+def close_last_line(path: Path) -> None:
+    """End a line that an interrupted run has cut off."""
+    if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):
+        with path.open("a") as file:
+            file.write("\n")

@@ -10,7 +10,7 @@ class Step:
     rows evaluated.
 
     `guesses` counts the evaluated nodes of the method's tree by source, `cut` those that a budget
-    left out.
+    left out; `depth` is how many tokens its longest guess has.
     """
 
     tokens: list[int]
@@ -18,6 +18,7 @@ class Step:
     rows: int
     guesses: dict[str, int] = field(default_factory=dict)
     cut: int = 0
+    depth: int = 0
 
 
 @dataclass

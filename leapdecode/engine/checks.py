@@ -26,12 +26,19 @@ def check_verification(verification: Any) -> None:
         raise OptionError(f"verification={verification!r} must be one of {', '.join(VERIFIERS)}")
 
 
-def check_scheduler(scheduler: Any) -> None:
-    """Raise `OptionError` where no request could ever be active."""
+def check_scheduler(scheduler: Any, target: Any) -> None:
+    """Raise `OptionError` where no request could ever be active, or where models overlap that were
+    probed for exact decoding: bits depend on how many threads a forward has.
+    """
     size = scheduler.batch_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         name = scheduler.name
         raise OptionError(f"scheduler {name!r} has batch_size={size!r}; at least 1 must be active")
+    if scheduler.overlap and target.device.type == "cpu" and getattr(target, "exact", None):
+        raise OptionError(
+            "on a CPU models that overlap share its threads, which exact decoding does not allow; "
+            "leave overlap out, or load the model with exact=False (--no-exact)"
+        )
 
 
 def check_pool(pool: Any, method: str, takes_pool: bool) -> None:

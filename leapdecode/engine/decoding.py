@@ -83,3 +83,4 @@ def _note_guesses(step: Step, tree: TokenTree) -> None:
         if node not in tree.skipped:
             source = tree.sources[node]
             step.guesses[source] = step.guesses.get(source, 0) + 1
+            step.depth = max(step.depth, tree.depths[node])

@@ -42,7 +42,7 @@ class Engine:
     ) -> None:
         self.models = {name: model for name, model in models.items() if model is not None}
         self.scheduler = scheduler or Batched()
-        check_scheduler(self.scheduler)
+        check_scheduler(self.scheduler, self.models["target"])
         self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
         self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory)
         self.turn = Turn(self.models, self.places, on_forward)
@@ -82,7 +82,8 @@ class Engine:
                 raise OptionError(f"there is no request {request_id}")
             return
         self._drain()
-        one.abort()
+        if one.sequence.finish_reason is None:
+            one.abort()
         if one in self.active:
             self._leave(one)
         else:
@@ -130,7 +131,8 @@ class Engine:
         """Abort whatever is under way and free all caches; the engine can be used again."""
         self._drain()
         for one in list(self.unfinished.values()):
-            one.abort()
+            if one.sequence.finish_reason is None:
+                one.abort()
             self._finish(one)
         self.waiting.clear()
         self.active.clear()
@@ -140,6 +142,7 @@ class Engine:
         """Wait for all forwards under way, and take what they bring."""
         for work in self.workers.wait(everything=True):
             self.turn.finish(work)
+        self.turn.running.clear()  # an interrupt may have left one
         self.turn.catch_up()
 
     def _close(self) -> None:
@@ -189,8 +192,9 @@ class Engine:
         ended = any(one.sequence.finish_reason is not None for one in self.active)
         joining = self.waiting and len(self.active) < self.scheduler.batch_size
         if not (running and (ended or joining)):
+            under_way = any(one.sequence.steps for one in self.active)
             for name, asking in self._turns().items():
-                work = self.turn.begin(name, asking)
+                work = self.turn.begin(name, asking, under_way)
                 if work is not None:
                     self.workers.start(work)
         for work in self.workers.wait():

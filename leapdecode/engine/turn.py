@@ -86,11 +86,11 @@ class Turn:
         for one in moving:
             one.sequence.stats.commit_seconds += share
 
-    def begin(self, name: str, asking: list[ActiveRequest]) -> Work | None:
+    def begin(self, name: str, asking: list[ActiveRequest], under_way: bool) -> Work | None:
         """The forward of model `name` that requests ask for; None where none of them can have it.
 
-        Where some of them are under way, one that lacks text evaluates a chunk of it instead and
-        the others that lack text wait, so that those under way are delayed by one chunk at most.
+        Where texts are `under_way`, one that lacks text evaluates a chunk of it instead and the
+        others that lack text wait, so that those under way are delayed by one chunk at most.
         """
         cache = self.places.caches[name]
         ready = [one for one in asking if self._valid(name, one)]
@@ -98,10 +98,10 @@ class Turn:
             cache.share(one.sequence)
         lacking = [one for one in ready if cache.lacks(one.sequence)]
         joining = None
-        if lacking and any(one.sequence.steps for one in ready if one not in lacking):
+        if lacking and under_way:
             joining = lacking[0]
             ready = [one for one in ready if one not in lacking]
-        if not ready:
+        if not ready and joining is None:
             return None
         work = Work(name, cache, ready, joining)
         self.running[name] = work
@@ -130,7 +130,8 @@ class Turn:
             if work.error is not None:
                 raise work.error
             self._take_chunk(work)
-            self._take_results(work)
+            if work.ready:
+                self._take_results(work)
         except Exception as error:  # a model's own code may raise anything
             for one in work.requests:
                 one.fail(error)

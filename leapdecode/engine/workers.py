@@ -25,6 +25,7 @@ class Workers:
     def start(self, work: Work) -> None:
         """Compute it: now, or in its model's thread."""
         if not self.overlap:
+            self.done.clear()  # an interrupt may have left one
             work.compute()
             self.done.append(work)
             return

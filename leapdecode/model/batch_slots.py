@@ -46,7 +46,7 @@ class BatchSlots:
         """
         cache, self.soiled = self.sequences[sequence.id], True
         if not keep_text:
-            cache.tokens, cache.agreed = [], 0
+            cache.tokens, cache.agreed, cache.reused = [], 0, 0
         cache.tree, cache.evaluated = None, 0
         with torch.inference_mode():
             self.store.clean(cache.batch_slot, len(cache.tokens))
@@ -71,7 +71,8 @@ class BatchSlots:
         if len(taken) == self.capacity:
             self.expect(Room(2 * self.capacity, self.most_slots))
         free = min(set(range(self.capacity)) - taken)
-        cache = SequenceCache(free, prompt_length=sequence.prompt_length)
+        drawn = sequence.samples_drafts
+        cache = SequenceCache(free, prompt_length=sequence.prompt_length, drawn=drawn)
         self.sequences[sequence.id] = cache
         if self.runner.prefixes is not None:
             self._reuse(self.runner.prefixes, sequence, cache)
@@ -94,14 +95,8 @@ class BatchSlots:
         return 1 if exact is None or exact.any_prefix else self.chunk
 
     def _keep(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
-        """Keep what later texts may start with.
-
-        Under exact decoding that is what their own prompts' forwards would cache: everything where
-        forwards of text are of the same class as those of trees, else the prompt's whole chunks.
-        """
-        length = common_prefix(cache.tokens, sequence.tokens)
-        if self._block > 1:
-            length = min(length, sequence.prompt_length - 1) // self._block * self._block
+        """Keep what later texts may start with."""
+        length = self._passed_on(cache, common_prefix(cache.tokens, sequence.tokens))
         prefixes.keep(cache.tokens[:length], self.store, cache.batch_slot, self._block)
 
     def free(self, sequence: Sequence) -> None:
@@ -139,10 +134,18 @@ class BatchSlots:
 
     def _shared(self, cache: SequenceCache, text: list[int]) -> int:
         """How many tokens of `text` may be taken from another text's `cache`."""
-        length = common_prefix(cache.tokens, text)
-        if self._block > 1:  # what was decoded has other bits than a prompt's own forwards give
-            length = min(length, cache.prompt_length - 1) // self._block * self._block
-        return length
+        return self._passed_on(cache, common_prefix(cache.tokens, text))
+
+    def _passed_on(self, cache: SequenceCache, length: int) -> int:
+        """How many of the first `length` cached tokens other texts may have.
+
+        Under exact decoding those that their own prompts' forwards would cache alike: everything
+        where forwards of text are of the same class as those of trees and the text is decoded
+        exactly, else the prompt's whole chunks.
+        """
+        if self._block > 1 or (self.runner.exact is not None and cache.drawn):
+            length = min(length, cache.prompt_length - 1)
+        return length // self._block * self._block
 
     def reused(self, sequence: Sequence) -> int:
         """How many tokens of its prompt were computed for other texts."""
@@ -166,4 +169,6 @@ class BatchSlots:
         """Go on in a cache of `capacity` batch slots of `slots` slots."""
         larger = SlotCache(self.runner.layout, self.capacity, slots)
         larger.copy_from(self.store, self.store.slots)
+        if larger.layout.device.type == "cuda":  # the old one was another stream's
+            torch.cuda.current_stream(larger.layout.device).synchronize()
         self.store = larger

@@ -77,6 +77,8 @@ class KVCache(BatchSlots):
             return 0
         if len(requests) == 1:
             return max(self.chunk - len(plan.nodes), 0)
+        if self.runner.prefixes is None or not plan.missing:
+            return LONG_PREFIX
         text, length = requests[number].sequence.tokens[:-1], plan.start + 1
         taking = any(
             self.sequences[later.sequence.id].lacks_prompt

@@ -22,6 +22,7 @@ class SequenceCache:
     Attributes:
         prompt_length: tokens of the prompt.
         reused: how many of the cached tokens were computed for other texts.
+        drawn: whether the rejection verifier decides, so that what is decoded is not exact.
     """
 
     batch_slot: int
@@ -31,6 +32,7 @@ class SequenceCache:
     agreed: int = 0
     prompt_length: int = 0
     reused: int = 0
+    drawn: bool = False
 
     @property
     def lacks_prompt(self) -> bool:

@@ -72,14 +72,27 @@ class Scheduled(Scheduler):
             raise OptionError(f"overlap={overlap!r} must be 'auto', True or False")
         self.queue, self.verify = queue, verify
         self.overlap = torch.cuda.is_available() if overlap == "auto" else bool(overlap)
-        self.verifying = False
+        self.round: set[int] = set()  # requests of the queue that are still to be verified
 
     def turns(self, asking: dict[str, list[ActiveRequest]]) -> dict[str, list[ActiveRequest]]:
         queue = sorted(asking.get("target", ()), key=QUEUES[self.queue])
-        verified = queue[: self.verify or None]
         drafting = {name: those for name, those in asking.items() if name != "target"}
         if self.overlap:
+            verified = queue[: self.verify or None]
             return drafting | ({"target": verified} if verified else {})
-        # one processor: verify to the end of the queue, then let all draft together
-        self.verifying = bool(verified) and (self.verifying or not drafting)
-        return {"target": verified} if self.verifying else drafting
+        return self._of_round(queue, drafting)
+
+    def _of_round(
+        self, queue: list[ActiveRequest], drafting: dict[str, list[ActiveRequest]]
+    ) -> dict[str, list[ActiveRequest]]:
+        """One processor: whoever is queued when all have drafted is verified once, then the next
+        drafts run.
+        """
+        due = [one for one in queue if one.request.id in self.round]
+        if not due and drafting:
+            return drafting
+        if not due:
+            due, self.round = queue, {one.request.id for one in queue}
+        verified = due[: self.verify or None]
+        self.round -= {one.request.id for one in verified}
+        return {"target": verified}

@@ -24,7 +24,7 @@ class Part:
     """Texts of one kind: thoughts, evaluations or answers.
 
     Attributes:
-        drafted: levels that drafts proposed, over all steps; 0 where that is not known.
+        drafted: tokens of the longest guesses, over all steps.
         accepted: how many of them the target accepted.
     """
 
@@ -45,7 +45,7 @@ class Times:
     """Means of single forwards in seconds, for the simulation; 0 where there was none.
 
     Attributes:
-        verify: a target forward behind cached text, `sample` the choosing of tokens at its nodes.
+        verify: a target forward without its prompt, `sample` the choosing of tokens at its nodes.
         draft: a draft forward behind cached text.
     """
 
@@ -127,17 +127,15 @@ def record_of(
 ) -> TreeRecord:  # fmt: skip
     """The numbers of a tree that was searched from `began` on, by `time.perf_counter`."""
     done = driver.record
-    levels = draft_levels(driver)
     prompts = [result.prompt_token_ids for result in done.results]
     parts = {part: Part() for part in ("thought", "evaluation", "answer")}
     for ask, result in zip(done.asks, done.results, strict=True):
         part = parts[ask.part]
-        lengths = result.stats.accepted_lengths
         part.texts += 1
         part.tokens += result.stats.tokens
-        part.steps += len(lengths)
-        part.drafted += levels * len(lengths)
-        part.accepted += sum(length - 1 for length in lengths) if levels else 0
+        part.steps += len(result.steps)
+        part.drafted += sum(step.depth for step in result.steps)
+        part.accepted += sum(min(len(step.tokens) - 1, step.depth) for step in result.steps)
     verifying = [one for one in done.forwards if one.model == "target" and not one.prefill]
     waits = [wait for one in verifying for wait in one.waited]
     end = began + seconds
@@ -151,16 +149,6 @@ def record_of(
         distinct(prompts, [result.token_ids for result in done.results]), asdict(tree.counts),
         runs_of(done), spans_of(done.forwards, began) if question == 0 else [],
     )  # fmt: skip
-
-
-def draft_levels(driver: Executor) -> int:
-    """How many tokens a draft proposes one after the other in a step; 0 where that varies."""
-    from leapdecode.methods import make
-
-    method = make(driver.method, dict(driver.options))
-    if driver.method == "multi_candidate":
-        return len(getattr(method, "widths", ()))
-    return int(getattr(method, "gamma", 0)) if driver.method == "draft_model" else 0
 
 
 def digest(tree: Tree) -> str:
@@ -193,9 +181,9 @@ def times_of(forwards: Iterable[ForwardEvent]) -> Times:
         return sum(values) / len(values) if values else 0.0
 
     return Times(
-        mean([one.ended - one.began for one in target]),
+        mean([one.seconds for one in target]),
         mean([one.sampled for one in target]),
-        mean([one.ended - one.began + one.sampled for one in draft]),
+        mean([one.seconds + one.sampled for one in draft]),
     )
 
 

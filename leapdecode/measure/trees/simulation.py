@@ -19,23 +19,25 @@ class Simulated:
     target_idle: float
 
 
-def simulate(record: TreeRecord, drafts: int, plain: float, levels: int) -> dict[str, Simulated]:
-    """Serial, serial-speculative and scheduled execution of the texts of a record.
+def simulate(
+    record: TreeRecord, plain: TreeRecord, drafts: int, levels: float
+) -> dict[str, Simulated]:
+    """Serial, serial-speculative and scheduled execution of the texts of a question.
 
     Args:
-        record: of serial-speculative execution.
+        record: of serial-speculative execution, `plain` of serial execution.
         drafts: draft models, each on a device of its own; a job has one to its end.
-        plain: seconds of a target forward of plain decoding.
         levels: draft forwards before each verification.
     """
     times = record.times
-    step = times.verify + times.sample
+    step, one = times.verify + times.sample, plain.times.verify + plain.times.sample
     serial, drafted, verified, scheduled, target = 0.0, 0.0, 0.0, 0.0, 0.0
-    for run in record.runs:
-        for prefill, gained in (text for job in run for text in job):
-            serial += prefill + sum(gained[1:]) * plain
-            drafted += prefill + len(gained[1:]) * (step + levels * times.draft)
-            verified += prefill + len(gained[1:]) * step
+    for run in with_prompts(record, plain):
+        for prompt, gained in (text for job in run for text in job):
+            verifying = prompt + len(gained[1:]) * step
+            serial += prompt + (sum(gained) - 1) * one
+            drafted += verifying + len(gained) * levels * times.draft
+            verified += verifying
         seconds, worked = schedule(run, drafts, times, levels)
         scheduled += seconds
         target += worked
@@ -46,13 +48,24 @@ def simulate(record: TreeRecord, drafts: int, plain: float, levels: int) -> dict
     }
 
 
+def with_prompts(record: TreeRecord, plain: TreeRecord) -> list[list[list[Text]]]:
+    """The texts of a record, with the seconds up to the first token that plain decoding took."""
+    return [
+        [
+            [(plainly[0], text[1]) for text, plainly in zip(job, other, strict=True)]
+            for job, other in zip(run, others, strict=True)
+        ]
+        for run, others in zip(record.runs, plain.runs, strict=True)
+    ]
+
+
 def schedule(
-    jobs: Sequence[Sequence[Text]], drafts: int, times: Times, levels: int
+    jobs: Sequence[Sequence[Text]], drafts: int, times: Times, levels: float
 ) -> tuple[float, float]:
     """Seconds of Algorithm 1 for jobs that begin together, and those in which the target worked.
 
     Each job has a draft device until it ends; a draft waits while its tokens are verified. The
-    target serves the queue first come, first served. A text begins with its prompt, on the target.
+    target serves the queue first come, first served. A text's prompt is part of its first turn.
     """
     waiting = [_work(job, times, levels) for job in jobs if job]
     # (when it asks the target, number of the job, its work that is left)
@@ -82,11 +95,10 @@ def schedule(
     return free, worked
 
 
-def _work(job: Sequence[Text], times: Times, levels: int) -> list[tuple[float, float]]:
+def _work(job: Sequence[Text], times: Times, levels: float) -> list[tuple[float, float]]:
     """(seconds of drafting, seconds of the target) of each turn of a job."""
-    turns = list[tuple[float, float]]()
-    for prefill, gained in job:
-        turns.append((0.0, prefill))
-        step = (levels * times.draft, times.verify + times.sample)
-        turns += [step] * len(gained[1:])  # the first one is the prompt's
+    turns, drafting = list[tuple[float, float]](), levels * times.draft
+    for prompt, gained in job:
+        turns.append((drafting, prompt))  # with the first verification
+        turns += [(drafting, times.verify + times.sample)] * len(gained[1:])
     return turns

@@ -98,10 +98,8 @@ def simulation(records: Sequence[TreeRecord], drafts: int) -> dict[str, Any] | N
     seconds = {"serial": 0.0, "serial-speculative": 0.0, "scheduled": 0.0}
     idle = dict.fromkeys(seconds, 0.0)
     for one in found:
-        times = serial[one.question].times
-        for name, simulated in simulate(
-            one, drafts, times.verify + times.sample, levels(one)
-        ).items():
+        plain = serial[one.question]
+        for name, simulated in simulate(one, plain, drafts, levels(one)).items():
             seconds[name] += simulated.seconds
             idle[name] += simulated.target_idle * simulated.seconds
     return {
@@ -118,7 +116,7 @@ def simulation(records: Sequence[TreeRecord], drafts: int) -> dict[str, Any] | N
     }
 
 
-def levels(record: TreeRecord) -> int:
-    """Draft forwards before each verification; 0 where that varies."""
+def levels(record: TreeRecord) -> float:
+    """Draft forwards before each verification, in the mean."""
     part = added(list(record.parts.values()))
-    return round(part.drafted / part.steps) if part.steps else 0
+    return part.drafted / part.steps if part.steps else 0.0
