@@ -27,6 +27,7 @@ WITH_OPTIONS = {
     "generate",
     "chat",
     "bench",
+    "compare",
     "tune",
     "solve",
 }  # of a command line, a line or more each
