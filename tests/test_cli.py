@@ -57,7 +57,9 @@ def test_json_has_the_published_schema(document):
     }  # fmt: skip
     assert stats["tokens"] == len(document["token_ids"]) == sum(stats["accepted_lengths"])
     assert [len(step["tokens"]) for step in document["steps"]] == stats["accepted_lengths"]
-    assert set(document["steps"][0]) == {"tokens", "sources", "rows", "guesses", "cut"}
+    assert set(document["steps"][0]) == {
+        "tokens", "sources", "rows", "guesses", "cut", "depth",
+    }  # fmt: skip
     assert document["audit"]["unexplained"] == 0
 
 

@@ -192,7 +192,7 @@ class Engine:
         ended = any(one.sequence.finish_reason is not None for one in self.active)
         joining = self.waiting and len(self.active) < self.scheduler.batch_size
         if not (running and (ended or joining)):
-            under_way = any(one.sequence.steps for one in self.active)
+            under_way = [one for one in self.active if one.sequence.steps]
             for name, asking in self._turns().items():
                 work = self.turn.begin(name, asking, under_way)
                 if work is not None:

@@ -86,11 +86,13 @@ class Turn:
         for one in moving:
             one.sequence.stats.commit_seconds += share
 
-    def begin(self, name: str, asking: list[ActiveRequest], under_way: bool) -> Work | None:
+    def begin(
+        self, name: str, asking: list[ActiveRequest], under_way: list[ActiveRequest]
+    ) -> Work | None:
         """The forward of model `name` that requests ask for; None where none of them can have it.
 
-        Where texts are `under_way`, one that lacks text evaluates a chunk of it instead and the
-        others that lack text wait, so that those under way are delayed by one chunk at most.
+        Where others are `under_way`, one that lacks text evaluates a chunk of it instead and the
+        rest that lack text wait, so that those under way are delayed by one chunk at most.
         """
         cache = self.places.caches[name]
         ready = [one for one in asking if self._valid(name, one)]
@@ -98,7 +100,7 @@ class Turn:
             cache.share(one.sequence)
         lacking = [one for one in ready if cache.lacks(one.sequence)]
         joining = None
-        if lacking and under_way:
+        if lacking and any(one not in lacking for one in under_way):
             joining = lacking[0]
             ready = [one for one in ready if one not in lacking]
         if not ready and joining is None:

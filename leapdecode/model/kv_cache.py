@@ -39,7 +39,10 @@ class KVCache(BatchSlots):
 
     def lacks(self, sequence: Sequence) -> bool:
         """Whether so much text is missing that it is evaluated before a batch's common forward."""
-        missing = len(sequence.tokens) - 1 - len(self.sequences[sequence.id].tokens)
+        base = len(sequence.tokens) - 1
+        if deepest_of(sequence, base, self.runner.max_length) < 0:
+            return False  # a draft whose context is full evaluates nothing more
+        missing = base - len(self.sequences[sequence.id].tokens)
         return missing > (LONG_PREFIX if self.runner.exact is None else 0)
 
     @torch.inference_mode()
