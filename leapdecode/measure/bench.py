@@ -138,7 +138,8 @@ class Bench:
         shown = sum(map(len, prompts))
         for label, (outcomes, seconds, memory) in measured.items():
             texts = len(outcomes)
-            record = Record(work.name, label, unit, turn, texts, shown, 0, seconds)
+            reused = sum(outcome.counts.get("reused_tokens") or 0 for outcome in outcomes)
+            record = Record(work.name, label, unit, turn, texts, shown - reused, 0, seconds)
             record.peak_memory = memory
             for number, outcome, reference in zip(numbers, outcomes, plain, strict=True):
                 enter(record, outcome)
