@@ -22,6 +22,7 @@ class Record:
     """One contender's work on one unit in one round; sums over the unit's texts unless said.
 
     Attributes:
+        prompt_tokens: of the prompts, but those whose keys and values were reused.
         forwards, rows: by name, as in `core.Stats`; what a contender cannot count is missing.
         accepted: accepted length -> how often.
         composition: seconds by part of the engine.
