@@ -79,6 +79,7 @@ def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch)
     monkeypatch.setattr(CompiledForward, "__call__", noted)
     for prompt, prefill in ((PROMPTS[0], 0), (PROMPTS[2], 1)):
         rows.clear()
+        compiled.reset_prefix_cache()  # else the prompt is there already
         stats = compiled.generate(
             prompt, method="ouroboros", sampling=SamplingParams(max_tokens=24)
         ).stats
