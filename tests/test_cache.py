@@ -14,6 +14,8 @@ from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.masks import unpack_bits
+from leapdecode.model.memory import CacheMemory
+from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.sequence_cache import common_prefix
 
 LONG = SamplingParams(max_tokens=200)
@@ -104,7 +106,8 @@ def test_a_line_may_decode_ahead_of_the_text():
 
 
 @pytest.mark.parametrize(("known", "shared"), [([1, 2, 3, 4], 3), ([1, 2, 9], 2), ([8, 8, 8], 0)])
-def test_a_prompt_takes_over_the_longest_prefix_that_a_neighbour_has(known, shared):
+def test_a_prompt_takes_over_the_longest_prefix_that_a_neighbour_has(known, shared, monkeypatch):
+    monkeypatch.setattr(runner("llama"), "prefixes", PrefixCache(CacheMemory(None)))
     cache, (first, second) = start("llama", [1, 2, 3, 7], known)
     cache.forward([Forward("target", first, TokenTree(7))])
     cache.share(second)
