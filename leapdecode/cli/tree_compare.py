@@ -35,9 +35,10 @@ from leapdecode.cli.tree import (
 from leapdecode.cli.tree_results import close_last_line, merged, name_of, save, show
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
+from leapdecode.measure.trees.presets import PRESETS, cells
+from leapdecode.reasoning.execution import STRATEGIES
 
-STRATEGIES = "serial,serial-speculative,scheduled,batched,batched-speculative"
-PRESETS = "seed-table1, seed-table2, seed-table5, seed-figure5, seed-figure7, seed-rejection"
+EVERY = ",".join(STRATEGIES)
 
 
 @reports_errors
@@ -47,9 +48,9 @@ def compare(
     ] = "math",
     strategies: Annotated[
         str, typer.Option(help="by comma; cot is a chain of thought without a tree")
-    ] = STRATEGIES,
+    ] = EVERY,
     preset: Annotated[
-        str | None, typer.Option(help=f"combinations of settings of SEED: {PRESETS}")
+        str | None, typer.Option(help=f"combinations of settings of SEED: {', '.join(PRESETS)}")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="questions per task")] = 10,
     thoughts: Annotated[int, typer.Option(help="thoughts generated for a state")] = 3,
@@ -100,8 +101,6 @@ def compare(
 
       leapdecode tree compare --preset seed-figure7 --limit 3 --output results/figure7
     """
-    from leapdecode.measure.trees.presets import cells
-
     given: dict[str, Any] = {
         "task": task, "thoughts": thoughts, "temperature": temperature, "k_config": k_config,
         "verification": verification,
@@ -150,7 +149,7 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
     options_of(settings["method"], settings["k_config"], drafted)
     SamplingParams(temperature=settings["temperature"])
     if not settings["strategies"]:
-        raise OptionError(f"--strategies is empty; for example {STRATEGIES}")
+        raise OptionError(f"--strategies is empty; for example {EVERY}")
     for strategy in settings["strategies"]:
         if strategy != COT:
             find_strategy(strategy).scheduling(strategy, settings["batch_size"])

@@ -30,12 +30,10 @@ class Strategy:
     Attributes:
         scheduler: which requests are active, and whose forwards run.
         speculative: whether a method guesses; else decoding is plain.
-        summary: one line on it, with its part of SEED's Figure 1.
     """
 
     scheduler: str
     speculative: bool
-    summary: str
 
     def scheduling(self, written: str, batch_size: int) -> tuple[Scheduler, str | None]:
         """The scheduler of the strategy as it was written, with its options, and the method that it
@@ -55,11 +53,11 @@ class Strategy:
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "serial": Strategy("single", False, "one text after the other, decoded plainly (Figure 1a)"),
-    "serial-speculative": Strategy("single", True, "one text after the other, drafted (Figure 1b)"),
-    "scheduled": Strategy("scheduled", True, "drafts in parallel, verified in rounds (Figure 1c)"),
-    "batched": Strategy("batched", False, "all texts in one batch, decoded plainly (Figure 1d)"),
-    "batched-speculative": Strategy("batched", True, "all texts in one batch, drafted"),
+    "serial": Strategy("single", False),  # Figure 1a
+    "serial-speculative": Strategy("single", True),  # 1b
+    "scheduled": Strategy("scheduled", True),  # 1c
+    "batched": Strategy("batched", False),  # 1d
+    "batched-speculative": Strategy("batched", True),  # beyond the paper
 }
 
 
@@ -80,14 +78,12 @@ class Record:
     Attributes:
         asks, results: every text, in the order in which they ended.
         forwards: every forward.
-        ask_of: by request what was asked for.
         runs: per call of `run` and per job, the places of its texts in `results`.
     """
 
     asks: list[Ask] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     forwards: list[ForwardEvent] = field(default_factory=list)
-    ask_of: dict[int, Ask] = field(default_factory=dict)
     runs: list[list[list[int]]] = field(default_factory=list)
 
 
@@ -192,5 +188,4 @@ class Executor:
             self.llm, [ask.prompt], sampling, self.method, verification=self.verification,
             stream=ask.stream, **self.options,
         )  # fmt: skip
-        self.record.ask_of[run.request.id] = ask
         return run

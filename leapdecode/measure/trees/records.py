@@ -64,7 +64,7 @@ class TreeRecord:
         digest: of the tree with its texts, values and answer; equal trees have equal ones.
         queue_wait: mean seconds that a request waited for its verification.
         target_busy, draft_busy: seconds in which the model ran.
-        utilisation: share of time in which a model ran, in `BINS` equal parts of the run.
+        utilisation: share of time in which the target ran, in `BINS` equal parts of the run.
         prompt_tokens: of all prompts, but their last tokens; `computed_tokens` of them were
             evaluated, `distinct_tokens` differ by what stands before them (positions of a trie).
         runs: per step of the search and per job, the texts: seconds up to the first verification,

@@ -8,7 +8,7 @@ from typing import Any
 
 from leapdecode.measure.intervals import median_interval
 from leapdecode.measure.trees.compare import COT
-from leapdecode.measure.trees.records import BINS, Part, TreeRecord
+from leapdecode.measure.trees.records import Part, TreeRecord
 from leapdecode.measure.trees.simulation import simulate
 
 SERIAL, DRAFTED = "serial", "serial-speculative"
@@ -35,14 +35,15 @@ def row(name: str, own: By, serial: By) -> dict[str, Any]:
     95% interval. Shares and means are over all questions.
     """
     found = list(own.values())
-    seconds = sum(one.seconds for one in found)
-    tokens = sum(one.tokens for one in found)
+    seconds, tokens = total(found, "seconds"), total(found, "tokens")
     scores = [one.score for one in found if one.score is not None]
     both = sorted(set(own) & set(serial))
     ratios = [rate(own[number]) / rate(serial[number]) for number in both]
     median, low, high = median_interval(ratios) if ratios else (None, None, None)
+    equal = all(own[number].digest == serial[number].digest for number in both)
     parts = {part: added([one.parts[part] for one in found]) for part in PARTS}
     steps = sum(part.steps for part in parts.values())
+    traces = [one.utilisation for one in found]
     return {
         "strategy": name,
         "questions": len(found),
@@ -53,25 +54,23 @@ def row(name: str, own: By, serial: By) -> dict[str, Any]:
         "speedup_interval": [low, high],
         "tokens_per_forward": tokens / steps if steps else None,
         "acceptance": {part: parts[part].acceptance for part in PARTS},
-        "queue_wait": statistics.mean(one.queue_wait for one in found),
-        "target_idle": 1 - sum(one.target_busy for one in found) / seconds,
-        "draft_busy": sum(one.draft_busy for one in found) / seconds,
-        "utilisation": [
-            statistics.mean(one.utilisation[place] for one in found) for place in range(BINS)
-        ],
+        "queue_wait": total(found, "queue_wait") / len(found),
+        "target_idle": 1 - total(found, "target_busy") / seconds,
+        "draft_busy": total(found, "draft_busy") / seconds,
+        "utilisation": [statistics.mean(shares) for shares in zip(*traces, strict=True)],
         "peak_memory": max(one.peak_memory for one in found),
         "score": statistics.mean(scores) if scores else None,
-        "texts_equal_to_serial": (
-            None if name == COT or not both
-            else all(own[number].digest == serial[number].digest for number in both)
-        ),
-        "prompt_tokens": sum(one.prompt_tokens for one in found),
-        "computed_tokens": sum(one.computed_tokens for one in found),
-        "distinct_tokens": sum(one.distinct_tokens for one in found),
-        "counts": {
-            key: sum(one.counts[key] for one in found) for key in found[0].counts
-        },
-    }  # fmt: skip
+        "texts_equal_to_serial": equal if both and name != COT else None,
+        "prompt_tokens": total(found, "prompt_tokens"),
+        "computed_tokens": total(found, "computed_tokens"),
+        "distinct_tokens": total(found, "distinct_tokens"),
+        "counts": {key: sum(one.counts[key] for one in found) for key in found[0].counts},
+    }
+
+
+def total(records: Sequence[TreeRecord], name: str) -> Any:
+    """The sum of a field over records."""
+    return sum(getattr(record, name) for record in records)
 
 
 def rate(record: TreeRecord) -> float:

@@ -13,9 +13,8 @@ DEFAULT = "breadth_first"
 @functools.cache
 def _searches() -> dict[str, type[Search]]:
     # no object of the base is made
-    return dict(
-        sorted(find_classes("leapdecode.reasoning.search", Search).items())  # type: ignore[type-abstract]
-    )
+    found = find_classes("leapdecode.reasoning.search", Search)  # type: ignore[type-abstract]
+    return dict(sorted(found.items()))
 
 
 def names() -> list[str]:
