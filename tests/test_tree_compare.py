@@ -16,7 +16,8 @@ from leapdecode.measure.trees.simulation import schedule, simulate
 from leapdecode.measure.trees.summary import rows
 from leapdecode.reasoning import Tree, tasks
 
-STRATEGIES = ["serial", "serial-speculative", "scheduled", "batched-speculative:method=auto", COT]
+AUTO = "batched-speculative:method=auto"
+STRATEGIES = ["serial", "serial-speculative", "scheduled", AUTO, COT]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,8 @@ def test_every_strategy_searches_every_question(records):
     for one in records:
         assert one.tokens == sum(part.tokens for part in one.parts.values()) > 0
         assert 0 < one.target_busy <= one.seconds
-        assert one.draft_busy > 0 or one.strategy in ("serial", COT)
+        # auto asks the draft only where it pays on this machine
+        assert one.draft_busy > 0 or one.strategy in ("serial", COT, AUTO)
         assert sum(one.utilisation) / len(one.utilisation) == pytest.approx(
             one.target_busy / one.seconds, abs=0.02
         )

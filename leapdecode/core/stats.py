@@ -28,11 +28,12 @@ class Stats:
     `target_forwards` counts every forward of the target; `prefill_forwards` those among them that
     gave no token. Rows are evaluated tokens, the prompt's included. `forward_seconds` is time
     inside the target, `draft_seconds` inside the draft, `propose_seconds` in the method (guessing,
-    walking, learning), `verify_seconds` choosing tokens at the nodes, `commit_seconds` moving cache
-    slots; the rest of `prefill_seconds` and `decode_seconds` is the engine's. `matched_tokens`
-    counts guesses that are what the target chose behind the guess before them, accepted or not.
-    `reused_tokens` counts tokens of the prompt whose keys and values were computed for another
-    text: one that decodes beside it, or an earlier one, of which the prefix cache keeps them.
+    walking, learning), `verify_seconds` choosing tokens at the nodes, `commit_seconds` keeping the
+    caches (room for a text, moving slots, copies for later texts); the rest of `prefill_seconds`
+    and `decode_seconds` is the engine's. `matched_tokens` counts guesses that are what the target
+    chose behind the guess before them, accepted or not. `reused_tokens` counts tokens of the prompt
+    whose keys and values were computed for another text: one that decodes beside it, or an earlier
+    one, of which the prefix cache keeps them.
     Seconds of work that served several sequences are split evenly among them.
     """
 

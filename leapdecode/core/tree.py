@@ -59,6 +59,16 @@ class TokenTree:
     def __repr__(self) -> str:
         return f"TokenTree({len(self)} nodes, depth {max(self.depths)})"
 
+    def copy(self) -> "TokenTree":
+        """A tree of the same nodes; what is added to one is not in the other."""
+        made = TokenTree(self.tokens[0])
+        for name in ("tokens", "parents", "depths", "sources", "match_lengths", "ancestors"):
+            setattr(made, name, list(getattr(self, name)))
+        made.draft_probabilities, made.chances = [*self.draft_probabilities], [*self.chances]
+        made.skipped, made.proposals = self.skipped, dict(self.proposals)
+        made.children = dict(self.children)
+        return made
+
     def add(
         self,
         parent: int,

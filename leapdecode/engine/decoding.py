@@ -23,10 +23,12 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         forwards, rows = stats.draft_forwards, stats.draft_rows
         with carried.behind(sequence):
             context, ended = len(sequence.tokens), carried.ends(sequence)
-            if ended:
-                tree = TokenTree(sequence.pending)
-            else:
-                tree = yield from _proposed(method, sequence)
+            tree = None if ended else (yield from _proposed(method, sequence))
+        if ended:
+            tree = TokenTree(sequence.pending)
+        if tree is None:
+            sequence.finish_reason = "aborted"
+            return
         asked = arrange(sequence, carried, tree)
         found = yield Forward("target", sequence, asked.tree, likeliest=method.likeliest)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
@@ -59,7 +61,10 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
 
 
 def _proposed(method: Method, sequence: Sequence) -> Asking:
-    """The method's next tree, cut by its budget, which carried rows are charged to as well."""
+    """The method's next tree, cut by its budget, which carried rows are charged to as well.
+
+    None where the method wants no more of the text.
+    """
     proposing = method.propose(sequence)
     if not isinstance(proposing, Generator):
         raise InvalidTree(
@@ -67,6 +72,8 @@ def _proposed(method: Method, sequence: Sequence) -> Asking:
             "one that needs no forwards overrides guess instead"
         )
     tree = yield from proposing
+    if tree is None:
+        return None
     if not isinstance(tree, TokenTree):
         raise InvalidTree(
             f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"

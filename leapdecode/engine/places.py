@@ -1,5 +1,6 @@
 """Where requests stand in the models' caches: joining, leaving, and the caches' own life."""
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
@@ -88,6 +89,7 @@ class Places:
             rooms = self._rooms(one, 0)
             if not self.memory.take(self, self._bytes(rooms)):
                 return False
+        began = time.perf_counter()
         for name in _models_of(one):
             if name not in self.caches:
                 first = max(_first_slots(other) for other in {one, *expected})
@@ -95,6 +97,7 @@ class Places:
                 self.caches[name] = self.models[name].open(rooms[name].batch_slots, slots)
             self.caches[name].expect(rooms[name])
             self.caches[name].allocate(one.sequence)
+        one.sequence.stats.commit_seconds += time.perf_counter() - began
         self.joined.append(one)
         return True
 
@@ -103,9 +106,11 @@ class Places:
         if one not in self.joined:
             return
         self.joined.remove(one)
-        one.sequence.stats.reused_tokens = self.caches["target"].reused(one.sequence)
+        stats, began = one.sequence.stats, time.perf_counter()
+        stats.reused_tokens = self.caches["target"].reused(one.sequence)
         for cache in self.of(one).values():
             cache.free(one.sequence)
+        stats.commit_seconds += time.perf_counter() - began
         self.memory.take(
             self, self._bytes({name: self._room(name, self.joined, 0) for name in self.caches})
         )

@@ -97,7 +97,9 @@ class Turn:
         cache = self.places.caches[name]
         ready = [one for one in asking if self._valid(name, one)]
         for one in ready:
+            began = time.perf_counter()
             cache.share(one.sequence)
+            one.sequence.stats.commit_seconds += time.perf_counter() - began
         lacking = [one for one in ready if cache.lacks(one.sequence)]
         joining = None
         if lacking and any(one not in lacking for one in under_way):

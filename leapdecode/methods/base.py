@@ -15,7 +15,7 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
 
-Asking = Generator[Asked, ForwardResult | None, TokenTree]
+Asking = Generator[Asked, ForwardResult | None, TokenTree | None]
 
 
 def option(
@@ -100,7 +100,7 @@ class Method:
         """Set up the state for one sequence."""
 
     def propose(self, sequence: Sequence) -> Asking:
-        """The next tree; its root is the pending token."""
+        """The next tree, whose root is the pending token; None ends the text as "aborted"."""
         return self.guess(sequence)
         yield  # a generator without requests
 

@@ -12,6 +12,7 @@ from leapdecode.methods.base import Method, option, private_random
 from leapdecode.verify.walk import Verdict
 
 PAD = 0
+FILL = "fill"  # the source of guesses that no forward has updated yet
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Jacobi(Method):
     record: bool = option(False, "keep the trajectory: the guesses before every step")
 
     guesses: list[int] = field(default_factory=list, init=False)
+    updated: int = field(default=0, init=False)  # guesses that are choices of the target
     trajectory: list[list[int]] = field(default_factory=list, init=False)
     left: int = field(default=0, init=False)
     taken: int = field(default=0, init=False)
@@ -43,6 +45,7 @@ class Jacobi(Method):
         self.random = private_random(self.seed, sequence)
         self.prompt = sequence.tokens[: sequence.prompt_length]
         self.left, self.taken, self.trajectory = self.block, 0, []
+        self.updated = 0
         self.guesses = self.top_up([], self.size(), self.initial)
 
     def size(self) -> int:
@@ -69,7 +72,8 @@ class Jacobi(Method):
         if self.planner is not None:
             fitting = max(self.planner.columns(self.window + 1, 1, len(sequence.tokens)) - 1, 0)
             self.guesses = self.top_up(self.guesses, min(self.size(), fitting), self.refill)
-        tree.add_chain(0, self.guesses, "window")
+        nodes = tree.add_chain(0, self.guesses[: self.updated], "window")
+        tree.add_chain(nodes[-1] if nodes else 0, self.guesses[self.updated :], FILL)
         if self.record:
             self.trajectory.append(list(self.guesses))
         return tree
@@ -91,3 +95,4 @@ class Jacobi(Method):
                 self.left = self.block
         updated = [choice for choice in verdict.choices[accepted:] if choice >= 0]
         self.guesses = self.top_up(updated, self.size(), self.refill)
+        self.updated = min(len(updated), len(self.guesses))

@@ -177,15 +177,24 @@ class Executor:
                 self.record.runs[-1][number].append(len(self.record.results))
                 self.record.asks.append(ask)
                 self.record.results.append(result)
-                go_on(number, Generated(result.text, result.finish_reason, len(result.token_ids)))
+                go_on(number, _generated(result))
 
     def _run(self, ask: Ask) -> Run:
         """What the engine decodes for an ask."""
         from leapdecode.llm.run import runs_of
 
         sampling = replace(self.sampling, max_tokens=ask.max_tokens, stop=list(ask.stop))
+        options = self.options if ask.method is None else {}
         (run,) = runs_of(
-            self.llm, [ask.prompt], sampling, self.method, verification=self.verification,
-            stream=ask.stream, **self.options,
+            self.llm, [ask.prompt], sampling, ask.method or self.method,
+            verification=self.verification, stream=ask.stream, **options,
         )  # fmt: skip
         return run
+
+
+def _generated(result: Result) -> Generated:
+    """What a job is told of a text."""
+    return Generated(
+        result.text, result.finish_reason, len(result.token_ids), result.token_ids,
+        result.artifacts, len(result.steps),
+    )  # fmt: skip

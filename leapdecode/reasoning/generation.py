@@ -6,12 +6,15 @@ the asks of all jobs at once, in any order, because a text depends on (seed, str
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from leapdecode.methods.base import Method
 
 T = TypeVar("T")
-Part = Literal["thought", "evaluation", "answer"]
+Part = Literal["thought", "evaluation", "rationale", "answer"]
 
 
 @dataclass(frozen=True)
@@ -19,27 +22,39 @@ class Ask:
     """One text that a model is to generate.
 
     Attributes:
-        prompt: what the model reads.
+        prompt: what the model reads, as text or as token ids.
         stream: names the noise, ("thought", (0, 2), "sub_question") for one.
         part: what the text is for.
         max_tokens: most tokens to generate.
         stop: the text ends before the first of these strings.
+        method: what decodes the text, where it is not the driver's own.
     """
 
-    prompt: str
+    prompt: str | list[int]
     stream: Hashable
     part: Part
     max_tokens: int
     stop: tuple[str, ...] = ()
+    method: Method | None = None
 
 
 @dataclass(frozen=True)
 class Generated:
-    """A generated text, without its stop string; it ended by "stop" or "length"."""
+    """A generated text, without its stop string.
+
+    Attributes:
+        finish_reason: "stop" or "length"; "aborted" where its method gave it up.
+        token_ids: those of the text, of a stop string too.
+        artifacts: what its method kept for the caller, by name.
+        forwards: target forwards that gave tokens.
+    """
 
     text: str
     finish_reason: str
     num_tokens: int
+    token_ids: list[int] = field(default_factory=list)
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
+    forwards: int = 0
 
 
 Job: TypeAlias = Generator[Ask, Generated, T]

@@ -1,0 +1,204 @@
+"""Questions for chains of thought: a task's, or a user's own from a JSONL file."""
+
+import json
+import random
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leapdecode.errors import PromptError, TaskError, UnknownName, with_suggestions
+from leapdecode.tasks import registry
+from leapdecode.tasks.answers import final_choice, final_number
+from leapdecode.tasks.base import SEPARATOR, Example
+
+KINDS = {"math": ("rationale",), "choice": ("multiple", "yes_no")}
+SHOTS = 4
+SAYING = " So the answer is "  # what scorers look for
+_SUMS = re.compile(r"<<[^<>]*>>")  # of GSM8K's answers
+_REFERENCE = re.compile(r"####\s*(.+)")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as the model reads it, and how its answer is scored (None: it cannot be)."""
+
+    prompt: str
+    score: Callable[[str], float] | None = None
+
+
+class Source(ABC):
+    """Where questions come from.
+
+    Attributes:
+        name: how it is asked for.
+    """
+
+    name: str
+
+    @abstractmethod
+    def ask(self, question: str, shots: int) -> Asked:
+        """A question of a user's own, behind `shots` worked examples."""
+
+    @abstractmethod
+    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+        """`count` held-out questions, all different, the same for the same seed; those of a lower
+        count come first.
+        """
+
+
+class TaskSource(Source):
+    """The questions of one of the tasks, its kinds in turn."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.task = name, registry.find(name)
+        self.kinds = KINDS[name]
+
+    def ask(self, question: str, shots: int) -> Asked:
+        body = f"Question: {question.strip()}\nAnswer:"
+        example = Example(self.kinds[0], body, "")
+        return Asked(self.task.prompt(example, self._shown(self.kinds[0], shots)))
+
+    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+        each = -(-count // len(self.kinds))
+        drawn = [self.task.examples("held_out", each, kind, seed) for kind in self.kinds]
+        inturn = [example for group in zip(*drawn, strict=True) for example in group][:count]
+        return [self._asked(example, shots) for example in inturn]
+
+    def _shown(self, kind: str, shots: int) -> list[Example]:
+        return self.task.examples("train", shots, kind)
+
+    def _asked(self, example: Example, shots: int) -> Asked:
+        def score(answer: str) -> float:
+            return float(self.task.score(example, SAYING + answer) or 0.0)
+
+        return Asked(self.task.prompt(example, self._shown(example.kind, shots)), score)
+
+
+class FileSource(Source):
+    """The questions of a JSONL file, see docs/reasoning.md.
+
+    A line has "question" and "answer", perhaps "options" (by label) and "rationale". An answer in
+    GSM8K's form is a rationale with the answer behind "####". The first lines that have a rationale
+    are the worked examples, and are not asked.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.name, self.path = Path(path).stem, path
+        self.lines = [_read(path, number, line) for number, line in _lines(path)]
+
+    def ask(self, question: str, shots: int) -> Asked:
+        shown, _ = self._parts(shots)
+        return Asked(shown + f"Question: {question.strip()}\nAnswer:")
+
+    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+        shown, rest = self._parts(shots)
+        random.Random(f"questions/{seed}").shuffle(rest)
+        if len(rest) < count:
+            raise TaskError(
+                f"{self.path} has {len(rest)} questions beside {shots} worked examples, not {count}"
+            )
+        return [Asked(shown + one.body, one.score) for one in rest[:count]]
+
+    def _parts(self, shots: int) -> tuple[str, list["_Line"]]:
+        """The worked examples as text, and the other lines."""
+        worked = [line for line in self.lines if line.rationale][:shots]
+        if len(worked) < shots:
+            raise TaskError(
+                f"{self.path} has {len(worked)} questions with a rationale, not {shots}; "
+                "ask for fewer worked examples with --shots"
+            )
+        shown = "".join(line.body + line.completion + SEPARATOR for line in worked)
+        return shown, [line for line in self.lines if line not in worked]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of a file."""
+
+    body: str
+    answer: str
+    rationale: str
+    options: Mapping[str, str]
+
+    @property
+    def completion(self) -> str:
+        return f" {self.rationale}{SAYING}{self.answer}.\n"
+
+    def score(self, said: str) -> float:
+        """1 for the right label, number or words, else 0."""
+        text = SAYING + said
+        if self.options:
+            right = final_choice(SAYING + self.answer, list(self.options), self.options)
+            return float(final_choice(text, list(self.options), self.options) == right)
+        number = final_number(SAYING + self.answer)
+        if number is not None:
+            return float(final_number(text) == number)
+        return float(_plain(said) == _plain(self.answer))
+
+
+def find(name: str) -> Source:
+    """The source of a name: math, choice, or a file.
+
+    Raises:
+        UnknownName: no such task.
+        TaskError: the file has no questions, or a line that is none.
+    """
+    if name in KINDS:
+        return TaskSource(name)
+    if name.endswith(".jsonl"):
+        return FileSource(name)
+    message = with_suggestions(f"unknown task {name!r}", name, KINDS)
+    raise UnknownName(f"{message} (or the name of a .jsonl file)")
+
+
+def check_question(question: str) -> None:
+    """Raise `PromptError` where there is nothing to answer."""
+    if not question.strip():
+        raise PromptError("the question is empty")
+
+
+def _lines(path: str) -> Sequence[tuple[int, str]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskError(f"cannot read {path}: {error}") from error
+    found = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not found:
+        raise TaskError(f"{path} has no questions")
+    return found
+
+
+def _read(path: str, number: int, line: str) -> _Line:
+    """A line of a file; raises `TaskError` that names file, line and field."""
+    where = f"{path}, line {number}"
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise TaskError(f"{where} is no JSON: {error}") from error
+    if not isinstance(row, Mapping):
+        raise TaskError(f"{where} is no JSON object")
+    question, answer = _text(row, "question", where), _text(row, "answer", where)
+    options = row.get("options", {})
+    if not isinstance(options, Mapping) or not all(isinstance(o, str) for o in options.values()):
+        raise TaskError(f'{where}: "options" must be an object of texts by label')
+    rationale = row.get("rationale", "")
+    behind = _REFERENCE.search(answer)
+    if behind:
+        rationale = _SUMS.sub("", answer[: behind.start()])
+        answer = behind.group(1)
+    shown = "".join(f" ({label}) {text}" for label, text in options.items())
+    body = f"Question: {' '.join(question.split())}{shown}\nAnswer:"
+    return _Line(body, answer.strip(), " ".join(str(rationale).split()), dict(options))
+
+
+def _text(row: Mapping[str, Any], field: str, where: str) -> str:
+    if not isinstance(row.get(field), str) or not row[field].strip():
+        raise TaskError(f'{where}: "{field}" must be a text that is not empty')
+    return str(row[field])
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().strip(" .\n").split())

@@ -1,0 +1,65 @@
+"""The words that make a model say its answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leapdecode.errors import OptionError
+
+WORDS = "So the answer is"
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """An answer trigger as text and as token ids behind a sentence.
+
+    Attributes:
+        words: the text, without a space before it.
+        ids: its tokens, with the space.
+    """
+
+    tokenizer: Any
+    words: str
+    ids: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Trigger({self.words!r})"
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Tokens as text."""
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+
+    def place(self, tokens: Sequence[int]) -> int | None:
+        """How many of the tokens stand before the trigger, whatever its case; None where it does
+        not occur among them.
+        """
+        begins = self.text(tokens).lower().find(self.words.lower())
+        if begins < 0:
+            return None
+        whole = range(len(tokens) + 1)
+        return max(size for size in whole if len(self.text(tokens[:size]).rstrip()) <= begins)
+
+    def behind(self, text: str) -> str | None:
+        """What follows the trigger in a text, whatever its case; None where it does not occur."""
+        begins = text.lower().find(self.words.lower())
+        return None if begins < 0 else text[begins + len(self.words) :]
+
+
+def trigger_of(tokenizer: Any, words: str = WORDS) -> Trigger:
+    """The trigger with the tokens that it has behind a sentence.
+
+    Raises:
+        OptionError: no words, or no tokenizer.
+    """
+    if tokenizer is None:
+        raise OptionError("FastCoT reads answers, so pass a tokenizer: LLM(model, tokenizer)")
+    if not words.strip():
+        raise OptionError(f"the answer trigger {words!r} has no words; for example {WORDS!r}")
+    before, behind = (
+        list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        for text in (".", f". {words.strip()}")
+    )
+    if behind[: len(before)] == before:
+        return Trigger(tokenizer, words.strip(), tuple(behind[len(before) :]))
+    alone = tokenizer(f" {words.strip()}", add_special_tokens=False)["input_ids"]
+    return Trigger(tokenizer, words.strip(), tuple(alone))
