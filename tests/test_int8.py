@@ -96,6 +96,7 @@ def test_what_cannot_be_quantized_is_refused(monkeypatch):
 def test_the_command_line_takes_it():
     def run(quantize):
         asked = ["generate", "def f(n):", "--quantize", quantize, "--max-tokens", "8", "--json"]
+        asked += ["--method", "lookahead"]  # auto would measure what rows cost
         command = [sys.executable, "-m", "leapdecode", *asked]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 

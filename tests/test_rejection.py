@@ -269,10 +269,8 @@ FOUR = SamplingParams(max_tokens=4, temperature=1.0, top_k=2)
 def test_ten_thousand_draws_with_phrases(method, options, budget):
     prompt, pool = [5, 17, 3, 40] * 4, NgramPool()  # phrases of earlier texts help later ones
     if method != "ouroboros":  # n-grams come from the prompt, so the model must repeat itself
-        prompt, pool = (
-            decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=60))[0].tokens,
-            None,
-        )
+        (text,) = decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=60))
+        prompt, pool = text.tokens[-15:], None
     found, made = sampled_law(method, 10_000, prompt, FOUR, pool, budget, **options)
     sources = Counter(
         source for sequence in made for step in sequence.steps for source in step.sources

@@ -1,8 +1,7 @@
-"""The long checks: 120 prompts, 200 requests, memory, hits. `make test-slow`."""
+"""The long checks: many prompts and requests, memory, hits. `make test-slow`."""
 
 import functools
 import gc
-import random
 
 import psutil
 import pytest
@@ -16,7 +15,6 @@ from leapdecode.measure.audit import audit
 from leapdecode.measure.loops import repeated_share
 from leapdecode.methods import names
 from leapdecode.model.runner import Runner
-from leapdecode.tasks.code import library_files
 from leapdecode.tasks.registry import find
 
 pytestmark = pytest.mark.slow
@@ -43,7 +41,7 @@ def plain(llm):
 
     @functools.cache
     def decoded(temperature):
-        prompts = given(60 if temperature else 120)
+        prompts = given(30 if temperature else 60)
         sampling = SamplingParams(max_tokens=32, temperature=temperature, seed=11)
         texts = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=1)
         return prompts, sampling, texts
@@ -62,31 +60,31 @@ def test_nothing_unexplained_on_many_prompts(llm, plain, temperature, method):
         gained += result.stats.tokens_per_forward > 1 and repeated_share(result.token_ids) <= 0.1
         if result.token_ids != reference.token_ids:
             assert audit(llm, result, sampling).unexplained == 0, prompt
-    assert gained > (3 if temperature else 20) or method in MAY_GAIN_NOTHING
+    assert gained > (2 if temperature else 10) or method in MAY_GAIN_NOTHING
 
 
 @pytest.fixture(scope="module")
 def alone(light):
-    """200 prompts, and their texts one by one, decoded plainly."""
-    prompts = given(200)
+    """100 prompts, and their texts one by one, decoded plainly."""
+    prompts = given(100)
     sampling = SamplingParams(max_tokens=16, temperature=0.8, top_p=0.95, seed=2)
     options = {"method": "autoregressive", "sampling": sampling}
     return prompts, sampling, [light.generate(one, **options).token_ids for one in prompts]
 
 
 @pytest.mark.parametrize("method", names())
-def test_200_requests_alone_and_in_mixed_batches(light, alone, method):
+def test_100_requests_alone_and_in_mixed_batches(light, alone, method):
     prompts, sampling, expected = alone
     options = {"method": method, "sampling": sampling, **OPTIONS.get(method, {})}
     found = light.generate(prompts, batch_size=16, **options)
     assert [result.token_ids for result in found] == expected
     gained = sum(result.stats.tokens_per_forward > 1 for result in found)
-    assert gained > 20 or method in MAY_GAIN_NOTHING
+    assert gained > 10 or method in MAY_GAIN_NOTHING
 
 
 def test_different_methods_share_a_batch(llm):
     """Sequences of all methods in one batch, joining and leaving."""
-    prompts = given(2 * len(names()))
+    prompts = given(len(names()) + len(names()) % 2)
     target, draft = Runner(llm.model.double()), Runner(llm.draft.double())
     try:
         asked = [
@@ -133,7 +131,7 @@ def test_8000_tokens_prefill_without_a_square_mask(name):
     assert cache < peak < cache + 200e6
 
 
-def test_500_generations_do_not_grow_the_process(light):
+def test_250_generations_do_not_grow_the_process(light):
     prompts = given(20)
     process = psutil.Process()
 
@@ -149,7 +147,7 @@ def test_500_generations_do_not_grow_the_process(light):
         return process.memory_info().rss
 
     before = rounds(60)
-    assert rounds(500) - before < 20e6
+    assert rounds(250) - before < 10e6
 
 
 HITS = SamplingParams(max_tokens=128)
@@ -174,46 +172,14 @@ def tokens_per_forward(llm, prompts, method, **options):
 
 
 def test_guesses_hit_on_word_problems(llm):
-    prompts = not_looping(llm, find("math").prompts(30))
+    prompts = not_looping(llm, find("math").prompts(20))
     assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 1.4
-
-
-def source_passages(count, lines=24):
-    """Held-out passages of whole lines, each from a `def` or `class`."""
-    rng, found = random.Random("code/0"), []
-    while len(found) < count:
-        text = (
-            rng.choice(library_files(held_out=True))
-            .read_text(errors="ignore")
-            .splitlines(keepends=True)
-        )
-        starts = [i for i, line in enumerate(text) if line.lstrip().startswith(("def ", "class "))]
-        starts = [i for i in starts if i + lines < len(text)]
-        if starts:
-            start = rng.choice(starts)
-            found.append("".join(text[start : start + lines]))
-    return found
-
-
-@pytest.fixture(scope="module")
-def library(llm):
-    return not_looping(llm, source_passages(40))
-
-
-@pytest.mark.xfail(strict=True, reason="1.66: the pair has learnt little real source")
-def test_window_guesses_hit_on_library_source(llm, library):
-    assert tokens_per_forward(llm, library, "lookahead", window=7, ngram=5, guesses=7) >= 2.2
-
-
-@pytest.mark.xfail(strict=True, reason="1.28: the pair has learnt little real source")
-def test_prompt_guesses_hit_on_library_source(llm, library):
-    assert tokens_per_forward(llm, library, "prompt_lookup") >= 1.3
 
 
 @pytest.fixture(scope="module")
 def source(llm):
     """Classes to continue."""
-    return not_looping(llm, find("code").prompts(30, "source"))
+    return not_looping(llm, find("code").prompts(20, "source"))
 
 
 def test_window_guesses_hit_on_source(llm, source):
