@@ -32,6 +32,7 @@ class Plan:
         stop: strings that end the text.
         read_tokens: the most tokens of an answer that is read beside the rationale.
         budget: tokens that a forward of the rationale may evaluate, as a request's.
+        confidence: readings count where the answer's probability is at least this, 0 to 1.
         record: keep the approximate tokens of every iteration.
     """
 
@@ -44,6 +45,7 @@ class Plan:
     stop: tuple[str, ...] = ("\n",)
     read_tokens: int = 8
     budget: int | str | None = None
+    confidence: float = 0.0
     record: bool = False
 
     def __post_init__(self) -> None:
@@ -51,6 +53,8 @@ class Plan:
             raise OptionError(
                 f"iterations={self.iterations} must be at least 0; 0 asks for the answer at once"
             )
+        if not 0 <= self.confidence <= 1:
+            raise OptionError(f"confidence={self.confidence} must be from 0 to 1")
         for name in ("unchanged", "rationale_tokens", "answer_tokens", "read_tokens"):
             least = 0 if name == "unchanged" else 1
             if getattr(self, name) < least:
@@ -120,7 +124,7 @@ def answering(
     """A job that answers the question of a prompt, whose token ids are given."""
     method = Glimpse(
         plan.method, trigger, plan.iterations, plan.unchanged, ends_answer, plan.read_tokens,
-        plan.budget, plan.record,
+        plan.confidence, plan.budget, plan.record,
     )  # fmt: skip
     found = yield Ask(
         prompt, ("rationale", stream), "rationale", plan.rationale_tokens, plan.stop, method

@@ -15,6 +15,7 @@ from leapdecode.verify.walk import Verdict
 TAKEN_OVER = (
     "needs_draft", "takes_draft", "proposes", "takes_pool", "takes_store", "likeliest",
 )  # fmt: skip
+ALTERNATIVES = 8  # among which the probability of an answer's token is taken
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Glimpse(Method):
             is not read.
         ends_answer: whether an answer ends with the last of these tokens.
         answer_tokens: the most tokens of an answer that is read.
+        confidence: an answer counts where its probability is at least this.
         rows: a request's token budget.
         record: keep the approximate tokens of every iteration.
     """
@@ -49,12 +51,15 @@ class Glimpse(Method):
     unchanged: int = 0
     ends_answer: Callable[[list[int]], bool] = field(default=lambda _: False, repr=False)
     answer_tokens: int = 8
+    confidence: float = 0.0
     rows: int | str | None = None
     record: bool = False
 
     def __post_init__(self) -> None:
         self.inner = fresh(self.inner)
         same = {name: getattr(self.inner, name) for name in TAKEN_OVER}
+        if self.confidence:
+            same["likeliest"] = max(self.inner.likeliest, ALTERNATIVES)
         for name, value in {**same, "budget": self.rows}.items():
             setattr(self, name, value)  # of this object, where a class has one for all
 
@@ -68,7 +73,9 @@ class Glimpse(Method):
         for name in ("planner", "pool", "store", "has_draft"):
             setattr(self.inner, name, getattr(self, name))
         self.inner.begin(sequence)
-        self.branch = AnswerBranch(self.trigger.ids, self.ends_answer, self.answer_tokens)
+        self.branch = AnswerBranch(
+            self.trigger.ids, self.ends_answer, self.answer_tokens, self.confidence
+        )
         self.approximate: list[int] = []
         self.history: list[tuple[int, list[int]]] = []
         self.own = self.asked = TokenTree(sequence.pending)
@@ -97,7 +104,8 @@ class Glimpse(Method):
         carried = sequence.tokens[len(sequence.tokens) - sequence.carried :]
         found = carried + guesses
         ends = [place for place, token in enumerate(found) if token in sequence.end_tokens]
-        self.approximate = found[: self.trigger.place(found[: ends[0] if ends else None])]
+        found = found[: ends[0]] if ends else found
+        self.approximate = found[: self.trigger.place(found)]
         if self.record:
             self.history.append((len(sequence.generated), self.approximate))
 
@@ -107,12 +115,13 @@ class Glimpse(Method):
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         size = len(self.own)
         self.own.skipped = frozenset(node for node in tree.skipped if node < size)
-        told = verdict.likeliest[:size]
+        told = [found[: self.inner.likeliest] for found in verdict.likeliest[:size]]
         path = [node for node in verdict.path if node < size]
         own = Verdict(path, verdict.tokens, verdict.sources, verdict.choices[:size], told)
         self.inner.observe(sequence, self.own, own)
-        if self.unchanged and self.branch.read(verdict.choices) >= self.unchanged:
-            self.answer = self.branch.answer
+        if self.unchanged:
+            repeats = self.branch.read(verdict.choices, verdict.likeliest)
+            self.answer = self.branch.answer if repeats >= self.unchanged else None
 
     def artifacts(self) -> dict[str, Any]:
         """The approximate tokens, the answer that was read (None where it did not end the text),
