@@ -8,25 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import (
-    AttentionOption,
     BudgetOption,
-    CompileOption,
-    DeviceOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
     JsonOption,
-    ModelOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
     check_drafts,
     counting_progress,
-    open_llm,
     print_json,
     reports_errors,
 )
 from leapdecode.cli.contenders import parse_methods
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.results import note_plots, resuming, show
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.measure.presets import PRESETS, find_preset
@@ -38,9 +28,8 @@ TASKS = "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK;
 
 
 @reports_errors
+@takes_model("cache_memory", "fallback")
 def bench(
-    model: ModelOption = "demo",
-    draft: DraftOption = None,
     methods: Annotated[
         str | None,
         typer.Option(help=METHODS),
@@ -81,14 +70,8 @@ def bench(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
     json: JsonOption = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    attn: AttentionOption = "auto",
-    trust_remote_code: TrustOption = False,
-    compiled: CompileOption = False,
-    exact: ExactOption = None,
-    prepack: PrepackOption = None,
-    quantize: QuantizeOption = None,
+    *,
+    models: Models,
 ) -> None:
     """Measure methods against plain decoding on tasks.
 
@@ -128,26 +111,13 @@ def bench(
         seed=seed,
     )
     check_early(tasks, peers, batch_size)
-    llm = open_llm(
-        model,
-        draft,
-        device,
-        dtype,
-        attn,
-        trust_remote_code,
-        fallback=False,
-        compiled=compiled,
-        exact=exact,
-        prepack=prepack,
-        quantize=quantize,
-        prefix_cache=False,  # every text counts its own prompt
-    )
+    llm = models.open(prefix_cache=False)  # every text counts its own prompt
     work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
     settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
     from leapdecode.measure.facts import facts
     from leapdecode.measure.store import Store
 
-    run = facts(work, draft, settings)
+    run = facts(work, models.draft, settings)
     store = Store.open(ROOT, output, run, resume)
     measure(work, store)
     report = finish(work, store, run)

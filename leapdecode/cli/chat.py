@@ -5,22 +5,9 @@ from typing import Any
 import typer
 
 from leapdecode.cli.common import (
-    AttentionOption,
     BudgetOption,
-    CacheMemoryOption,
-    CompileOption,
-    DeviceOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
-    FallbackOption,
     JsonOption,
-    ModelOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
     check_drafts,
-    open_llm,
     parse_budget,
     parse_options,
     print_json,
@@ -40,14 +27,14 @@ from leapdecode.cli.decoding import (
     TopKOption,
     TopPOption,
 )
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.methods import DEFAULT, make
 
 
 @reports_errors
+@takes_model()
 def chat(
-    model: ModelOption = "demo",
-    draft: DraftOption = None,
     system: SystemOption = None,
     method: MethodOption = DEFAULT,
     option: OptionOption = None,
@@ -62,16 +49,8 @@ def chat(
     budget: BudgetOption = None,
     color: ColorOption = None,
     json: JsonOption = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    attn: AttentionOption = "auto",
-    trust_remote_code: TrustOption = False,
-    compiled: CompileOption = False,
-    exact: ExactOption = None,
-    prepack: PrepackOption = None,
-    quantize: QuantizeOption = None,
-    cache_memory: CacheMemoryOption = None,
-    fallback: FallbackOption = False,
+    *,
+    models: Models,
 ) -> None:
     """Talk with a model.
 
@@ -98,11 +77,7 @@ def chat(
     options, most = parse_options(method, option or []), parse_budget(budget)
     make(method, options)
     check_budget(most)
-    llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
-        exact=exact, prepack=prepack, quantize=quantize,
-        cache_memory=cache_memory,
-    )  # fmt: skip
+    llm = models.open()
     check_drafts(llm, [method])
     from leapdecode.cli.conversation import Conversation
     from leapdecode.cli.terminal import Terminal

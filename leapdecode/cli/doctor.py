@@ -7,27 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import (
-    AttentionOption,
-    CompileOption,
-    DeviceOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
     JsonOption,
-    ModelOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
-    open_llm,
     print_json,
     reports_errors,
 )
+from leapdecode.cli.model_options import Models, takes_model
 
 
 @reports_errors
+@takes_model("cache_memory", "fallback")
 def doctor(
-    model: ModelOption = "demo",
-    draft: DraftOption = None,
     batch_size: Annotated[
         int, typer.Option(min=1, help="texts decoded together while rows are timed")
     ] = 1,
@@ -35,14 +24,8 @@ def doctor(
         int, typer.Option(min=1, help="forwards per row count; the median is shown")
     ] = 9,
     json: JsonOption = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    attn: AttentionOption = "auto",
-    trust_remote_code: TrustOption = False,
-    compiled: CompileOption = False,
-    exact: ExactOption = None,
-    prepack: PrepackOption = None,
-    quantize: QuantizeOption = None,
+    *,
+    models: Models,
 ) -> None:
     """Check a model and this machine.
 
@@ -57,10 +40,7 @@ def doctor(
 
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
     """
-    llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, fallback=True, compiled=compiled,
-        exact=exact, prepack=prepack, quantize=quantize,
-    )  # fmt: skip
+    llm = models.open(fallback=True)
     report = {
         "schema": 1,
         **_facts(llm),

@@ -6,21 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import (
-    AttentionOption,
     BudgetOption,
-    CacheMemoryOption,
-    CompileOption,
-    DeviceOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
-    FallbackOption,
     JsonOption,
-    ModelOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
-    open_llm,
     parse_budget,
     parse_options,
     print_json,
@@ -42,12 +29,14 @@ from leapdecode.cli.decoding import (
 )
 from leapdecode.cli.given import read_prompt
 from leapdecode.cli.kept_files import read_pool, read_store
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
 
 
 @reports_errors
+@takes_model()
 def generate(
     prompt: Annotated[
         str, typer.Argument(help="the text to continue; - reads stdin, its last newline included")
@@ -56,8 +45,6 @@ def generate(
         bool, typer.Option("--chat", help="the prompt is a message, put in the chat template")
     ] = False,
     system: SystemOption = None,
-    model: ModelOption = "demo",
-    draft: DraftOption = None,
     method: MethodOption = DEFAULT,
     option: OptionOption = None,
     max_tokens: MaxTokensOption = 256,
@@ -102,16 +89,8 @@ def generate(
         bool, typer.Option("--explain", help="a line per forward: rows, tokens, sources")
     ] = False,
     json: JsonOption = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    attn: AttentionOption = "auto",
-    trust_remote_code: TrustOption = False,
-    compiled: CompileOption = False,
-    exact: ExactOption = None,
-    prepack: PrepackOption = None,
-    quantize: QuantizeOption = None,
-    cache_memory: CacheMemoryOption = None,
-    fallback: FallbackOption = False,
+    *,
+    models: Models,
 ) -> None:
     """Continue a prompt.
 
@@ -150,7 +129,7 @@ def generate(
         raise OptionError("--system is a message of the chat template; add --chat")
     if logprobs is not None and not json:
         raise OptionError("--logprobs are part of the document; add --json")
-    if exact and verification == "rejection" and not sampling.greedy:
+    if models.exact and verification == "rejection" and not sampling.greedy:
         message = (
             "sampling with --verification rejection keeps the law, not a text, "
             "so there is nothing to be exact to"
@@ -159,12 +138,8 @@ def generate(
     _check_early(text, method, options, scheduler, verification, most)
     phrases = read_pool(pool, method) if pool else None
     texts = read_store(store, method, verification == "rejection" and not sampling.greedy)
-    llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
-        exact=exact, prepack=prepack, quantize=quantize,
-        cache_memory=cache_memory,
-    )  # fmt: skip
-    if draft is not None and not (find(method).needs_draft or find(method).takes_draft):
+    llm = models.open()
+    if models.draft is not None and not (find(method).needs_draft or find(method).takes_draft):
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     from leapdecode.cli.show import print_summary, printer
     from leapdecode.llm.prompts import messages_of

@@ -6,26 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import (
-    AttentionOption,
-    CacheMemoryOption,
-    CompileOption,
-    DeviceOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
-    FallbackOption,
     JsonOption,
-    ModelOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
-    open_llm,
     parse_fields,
     print_json,
     reports_errors,
 )
 from leapdecode.cli.decoding import SeedOption
 from leapdecode.cli.given import read_prompt
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 
@@ -56,6 +44,7 @@ def group() -> None:
 
 @tree.command()
 @reports_errors
+@takes_model()
 def solve(
     question: Annotated[
         str | None, typer.Argument(help="the question; - reads stdin; or name an --example")
@@ -104,18 +93,8 @@ def solve(
         Path | None, typer.Option(metavar="FILE", help="write the document of --json")
     ] = None,
     json: JsonOption = False,
-    model: ModelOption = "demo",
-    draft: DraftOption = None,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    attn: AttentionOption = "auto",
-    trust_remote_code: TrustOption = False,
-    compiled: CompileOption = False,
-    exact: ExactOption = None,
-    prepack: PrepackOption = None,
-    quantize: QuantizeOption = None,
-    cache_memory: CacheMemoryOption = None,
-    fallback: FallbackOption = False,
+    *,
+    models: Models,
 ) -> None:
     """Search a tree of thoughts for the answer to a question.
 
@@ -152,12 +131,9 @@ def solve(
     asked = _asked(question, found, example)
     find_strategy(strategy).scheduling(strategy, batch_size)
     check_verification(verification)
-    guesses = options_of(method, k_config, draft is not None or model == "demo")
+    guesses = options_of(method, k_config, models.has_draft)
     check_files(html, svg, output)
-    llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, fallback, compiled=compiled,
-        exact=exact, prepack=prepack, quantize=quantize, cache_memory=cache_memory,
-    )  # fmt: skip
+    llm = models.open()
     driver = Executor(
         llm, sampling, strategy, batch_size=batch_size, verification=verification, **guesses
     )

@@ -8,24 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import (
-    AttentionOption,
-    CacheMemoryOption,
-    CompileOption,
-    DeviceOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
     JsonOption,
-    ModelOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
     counting_progress,
-    open_llm,
     print_json,
     reports_errors,
 )
 from leapdecode.cli.decoding import SeedOption
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.tree import (
     GUESSES,
     KConfigOption,
@@ -42,6 +31,7 @@ EVERY = ",".join(STRATEGIES)
 
 
 @reports_errors
+@takes_model("fallback")
 def compare(
     task: Annotated[
         str, typer.Option(help="math, passage, blocksworld, one you added, or a .toml file")
@@ -71,17 +61,8 @@ def compare(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
     json: JsonOption = False,
-    model: ModelOption = "demo",
-    draft: DraftOption = None,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    attn: AttentionOption = "auto",
-    trust_remote_code: TrustOption = False,
-    compiled: CompileOption = False,
-    exact: ExactOption = None,
-    prepack: PrepackOption = None,
-    quantize: QuantizeOption = None,
-    cache_memory: CacheMemoryOption = None,
+    *,
+    models: Models,
 ) -> None:
     """Compare execution strategies on held-out questions of a task.
 
@@ -111,13 +92,10 @@ def compare(
         "method": method, "batch_size": batch_size, "limit": limit, "seed": seed,
         "strategies": [part.strip() for part in strategies.split(",") if part.strip()],
     }  # fmt: skip
-    drafted = draft is not None or model == "demo"
+    drafted = models.has_draft
     for cell in every:
         check(cell | fixed, drafted)
-    llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, False, compiled=compiled,
-        exact=exact, prepack=prepack, quantize=quantize, cache_memory=cache_memory,
-    )  # fmt: skip
+    llm = models.open()
     folder = place(output, resume)
     reports = []
     for cell in every:

@@ -6,33 +6,22 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import (
-    AttentionOption,
     BudgetOption,
-    CompileOption,
-    DeviceOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
     JsonOption,
-    ModelOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
     check_drafts,
     counting_progress,
-    open_llm,
     parse_budget,
     parse_options,
     print_json,
     reports_errors,
 )
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.core.sampling import SamplingParams
 
 
 @reports_errors
+@takes_model("cache_memory", "fallback")
 def tune(
-    model: ModelOption = "demo",
-    draft: DraftOption = None,
     method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = "lookahead",
     option: Annotated[
         list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="keep this option as it is")
@@ -49,14 +38,8 @@ def tune(
     ] = 1,
     budget: BudgetOption = None,
     json: JsonOption = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    attn: AttentionOption = "auto",
-    trust_remote_code: TrustOption = False,
-    compiled: CompileOption = False,
-    exact: ExactOption = None,
-    prepack: PrepackOption = None,
-    quantize: QuantizeOption = None,
+    *,
+    models: Models,
 ) -> None:
     """Find a method's best options, one after the other.
 
@@ -83,20 +66,19 @@ def tune(
     values_to_try(method, options)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
     check_tasks(tasks)
-    llm = open_llm(
-        model, draft, device, dtype, attn, trust_remote_code, fallback=False, compiled=compiled,
-        exact=exact, prepack=prepack, quantize=quantize,
-        prefix_cache=False,
-    )  # fmt: skip
+    llm = models.open(prefix_cache=False)
     check_drafts(llm, [method])
     search = Search(
         llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds
     )
     _run(search)
-    others = {"device": device, "dtype": dtype, "attn": attn, "temperature": temperature}
-    switches = {"trust-remote-code": trust_remote_code, "compile": compiled}
-    switches |= {"exact": exact is True, "no-exact": exact is False}
-    command = _command(model, draft, method, search.best, others, switches)
+    others = {
+        "device": models.device, "dtype": models.dtype, "attn": models.attn,
+        "temperature": temperature,
+    }  # fmt: skip
+    switches = {"trust-remote-code": models.trust_remote_code, "compile": models.compiled}
+    switches |= {"exact": models.exact is True, "no-exact": models.exact is False}
+    command = _command(models.model, models.draft, method, search.best, others, switches)
     if json:
         print_json(_document(search, llm, command))
     else:

@@ -1,0 +1,89 @@
+"""The options that choose a model, once for all commands."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, get_type_hints
+
+from leapdecode.cli.common import (
+    AttentionOption,
+    CacheMemoryOption,
+    CompileOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    ExactOption,
+    FallbackOption,
+    ModelOption,
+    PrepackOption,
+    QuantizeOption,
+    TrustOption,
+    open_llm,
+)
+
+ARGUMENT = "models"
+
+
+@dataclass(frozen=True)
+class Models:
+    """A model, its draft, and how they are loaded, as a command line says."""
+
+    model: ModelOption = "demo"
+    draft: DraftOption = None
+    device: DeviceOption = "auto"
+    dtype: DtypeOption = "auto"
+    attn: AttentionOption = "auto"
+    trust_remote_code: TrustOption = False
+    compiled: CompileOption = False
+    exact: ExactOption = None
+    prepack: PrepackOption = None
+    quantize: QuantizeOption = None
+    cache_memory: CacheMemoryOption = None
+    fallback: FallbackOption = False
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether there will be a draft model; the embedded pair has one of its own."""
+        return self.draft is not None or self.model == "demo"
+
+    def open(self, fallback: bool | None = None, prefix_cache: bool = True) -> Any:
+        """The LLM."""
+        return open_llm(
+            self.model, self.draft, self.device, self.dtype, self.attn, self.trust_remote_code,
+            self.fallback if fallback is None else fallback, compiled=self.compiled,
+            exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
+            prefix_cache=prefix_cache, quantize=self.quantize,
+        )  # fmt: skip
+
+
+def takes_model(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `Models`, but those named, in place of its argument `models`.
+
+    The command is called with all of them as one object.
+    """
+    hints = get_type_hints(Models, include_extras=True)
+    options = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(Models)
+        if field.name not in without
+    ]  # fmt: skip
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            models = Models(**{option.name: given.pop(option.name) for option in options})
+            command(**given, **{ARGUMENT: models})
+
+        own = list(inspect.signature(command, eval_str=True).parameters.values())
+        place = [one.name for one in own].index(ARGUMENT)
+        both = [*own[:place], *options, *own[place + 1 :]]
+        named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in both]
+        run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in named}
+        return run
+
+    return decorate

@@ -1,0 +1,127 @@
+"""A method that gives a text up, the tokens that a glimpse shows, and an answer that is read."""
+
+import pytest
+import torch
+from tiny import CONFIGS, finish, new_model
+
+from leapdecode.core import Request, SamplingParams, TokenTree
+from leapdecode.methods.autoregressive import Autoregressive
+from leapdecode.methods.jacobi import FILL, Jacobi
+from leapdecode.model.runner import Runner
+from leapdecode.reasoning.fastcot.branch import AnswerBranch
+from leapdecode.reasoning.fastcot.glimpse import glimpse_of
+
+
+class ThreeSteps(Autoregressive):
+    """Gives every text up after three steps."""
+
+    def propose(self, sequence):
+        if len(sequence.steps) == 3:
+            return None
+        return (yield from super().propose(sequence))
+
+
+@pytest.fixture(scope="module")
+def runner():
+    return Runner(new_model(CONFIGS["llama"](), torch.float64))
+
+
+def test_a_method_gives_a_text_up_and_the_others_go_on(runner):
+    sampling = SamplingParams(max_tokens=8, ignore_eos=True)
+    asked = [Request([1, 2, 3], sampling, ThreeSteps()), Request([1, 2, 3], sampling)]
+    short, whole = finish(runner, None, asked, batch_size=2)
+    assert short.finish_reason == "aborted"
+    assert short.generated == whole.generated[:3]
+    assert len(whole.generated) == 8
+
+
+def test_a_copy_of_a_tree_has_its_own_nodes():
+    tree = TokenTree(5)
+    tree.add_chain(0, [1, 2], "window")
+    copy = tree.copy()
+    assert copy.add(1, 2, "answer") == 2  # merged, as in the original
+    assert copy.add(2, 9, "answer") == 3
+    assert (len(tree), len(copy)) == (3, 4)
+    assert tree.child(2, 9) is None
+    assert copy.ancestors[3] == 0b1111
+
+
+def test_guesses_that_no_forward_updated_are_no_part_of_a_glimpse(runner):
+    method, seen = Jacobi(window=4), []
+
+    class Watched(Jacobi):
+        def guess(self, sequence):
+            tree = super().guess(sequence)
+            seen.append((tree.sources.count(FILL), len(glimpse_of(tree)), self.updated))
+            return tree
+
+    sampling = SamplingParams(max_tokens=6, ignore_eos=True)
+    (text,) = finish(runner, None, [Request([1, 2, 3], sampling, Watched(window=4))])
+    (plain,) = finish(runner, None, [Request([1, 2, 3], sampling)])
+    assert text.generated == plain.generated
+    assert seen[0] == (method.window, 0, 0)
+    assert all(fill + glimpse == 4 and glimpse == updated for fill, glimpse, updated in seen[1:])
+    assert seen[1][2] > 0
+
+
+def test_the_likeliest_chain_is_a_glimpse():
+    tree = TokenTree(0)
+    tree.add(0, 1, "pair")
+    tree.add(0, 2, "pair")
+    tree.chances[1], tree.chances[2] = 0.2, 0.7
+    tree.add(2, 3, "draft", draft_probability=0.1)
+    tree.add(2, 4, "draft", draft_probability=0.6)
+    assert [tree.tokens[node] for node in glimpse_of(tree)] == [2, 4]
+
+
+END = 9
+
+
+def reader(confidence=0.0):
+    return AnswerBranch([7, 8], lambda tokens: tokens[-1] == END, 4, confidence)
+
+
+def read(branch, said, chance=1.0):
+    """One forward in which the model would say `said` behind the trigger, whatever was guessed."""
+    tree = TokenTree(0)
+    branch.add(tree, [])
+    choices = [0] * len(tree)
+    for place, node in enumerate(branch.nodes[1:]):
+        choices[node] = said[place]
+    return branch.read(choices, [[(token, chance)] for token in choices])
+
+
+def test_an_answer_counts_when_it_was_read_whole():
+    branch = reader()
+    assert [read(branch, [3, 4, END]) for _ in range(5)] == [0, 0, 1, 2, 3]
+    assert branch.answer == [3, 4, END]
+    assert read(branch, [3, 5, END]) == 0  # the token behind 5 is not known yet
+    assert read(branch, [3, 5, END]) == 1
+    assert branch.answer == [3, 5, END]
+
+
+def test_an_answer_without_an_end_is_cut():
+    branch = reader()
+    assert [read(branch, [1, 2, 3, 4, 5]) for _ in range(5)] == [0, 0, 0, 1, 2]
+    assert branch.answer == [1, 2, 3, 4]
+
+
+def test_an_unlikely_answer_does_not_count():
+    branch = reader(confidence=0.8)
+    assert [read(branch, [3, END], 0.85) for _ in range(3)] == [0, 0, 0]
+    assert [read(branch, [3, END], 0.95) for _ in range(2)] == [1, 2]
+
+
+def test_a_reading_one_node_off_is_wrong(monkeypatch):
+    """A mutant: reads behind the last word of the trigger but one."""
+    init = AnswerBranch.__init__
+
+    def shifted(self, trigger, *rest):
+        init(self, trigger, *rest)
+        self.trigger = list(trigger)[:-1]
+
+    monkeypatch.setattr(AnswerBranch, "__init__", shifted)
+    branch = reader()
+    for _ in range(5):
+        read(branch, [3, 4, END, 0, 0])
+    assert branch.answer != [3, 4, END]
