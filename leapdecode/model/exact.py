@@ -28,7 +28,7 @@ from leapdecode.model.kv_store import EXACT_BUCKET
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 9  # of what is kept on disk
+FORMAT = 10  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 MOSTS = (64, 48, 32, 16)
