@@ -19,7 +19,7 @@ LAYERS = [
     {"engine"},
     {"llm"},
     {"tasks"},
-    {"reasoning"},
+    {"reasoning", "training"},
     {"measure"},
     {"cli", "hf"},
 ]
