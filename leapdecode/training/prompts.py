@@ -1,0 +1,134 @@
+"""Prompts to collect from: a task's training split, a file, or a data set by its name."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from leapdecode.errors import OptionError, PromptError
+from leapdecode.llm.prompts import encode
+from leapdecode.tasks.registry import find
+
+# of an object, the first that it has; a list of turns counts as a conversation or by its first turn
+FIELDS = ("conversations", "messages", "prompt", "question", "turns", "instruction", "text")
+ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
+SUFFIXES = (".txt", ".jsonl", ".json", ".parquet")
+
+
+@dataclass(frozen=True)
+class NamedPrompt:
+    """Token ids of a prompt, and the name of what it comes from."""
+
+    name: str
+    ids: list[int]
+
+
+def of_tasks(wanted: str, limit: int, seed: int) -> list[tuple[str, Any]]:
+    """`limit` prompts of each task in a list by comma ("math", "math/value": a kind), of its
+    training split. Raises `UnknownName`.
+    """
+    found = list[tuple[str, Any]]()
+    for name in [part.strip() for part in wanted.split(",") if part.strip()]:
+        task_name, _, kind = name.partition("/")
+        texts = find(task_name).prompts(limit, kind or None, seed, "train")
+        found += [(name, text) for text in texts]
+    return found
+
+
+def of_file(path: Path, limit: int) -> list[tuple[str, Any]]:
+    """The first `limit` prompts of a file: a line each (.txt), an object each (.jsonl, .parquet),
+    or a list of objects (.json). An object has one of `FIELDS`; of a conversation, in ShareGPT's
+    form or that of chat messages, all up to the first message of the user is the prompt.
+
+    Raises `PromptError`.
+    """
+    if path.suffix not in SUFFIXES:
+        raise PromptError(f"--prompts {path}: the name must end with {', '.join(SUFFIXES)}")
+    try:
+        objects = list(islice(_objects(path), limit))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"cannot read prompts from {path}: {error}") from error
+    except ValueError as error:
+        raise PromptError(f"{path} holds no JSON: {error}") from error
+    return _prompts(path.stem, objects)
+
+
+def of_dataset(name: str, limit: int) -> list[tuple[str, Any]]:
+    """The first `limit` prompts of a data set on the Hugging Face Hub, "NAME" or "NAME:SPLIT".
+
+    Raises `OptionError` where the datasets package is missing or does not find it.
+    """
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise OptionError("--dataset needs the datasets package: pip install datasets") from None
+    base, _, split = name.partition(":")
+    try:
+        rows = load_dataset(base, split=split or "train", streaming=True)
+        return _prompts(base, list(islice(rows, limit)))
+    except PromptError:
+        raise
+    except Exception as error:  # the package raises errors of many kinds, some of other packages
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise OptionError(f"--dataset {name}: {reason}") from error
+
+
+def encoded(found: Sequence[tuple[str, Any]], tokenizer: Any, vocabulary: int) -> list[NamedPrompt]:
+    """Token ids of all; raises `PromptError` with the prompt's number."""
+    made = []
+    for number, (source, prompt) in enumerate(found, 1):
+        try:
+            made.append(NamedPrompt(source, encode(prompt, tokenizer, vocabulary)))
+        except PromptError as error:
+            raise PromptError(f"{source}, prompt {number}: {error}") from error
+    return made
+
+
+def _objects(path: Path) -> Iterable[Any]:
+    if path.suffix == ".parquet":
+        from leapdecode.training.dataset import parquet
+
+        return parquet().read_table(path).to_pylist()  # type: ignore[no-any-return]
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        listed = json.loads(text)
+        return listed if isinstance(listed, list) else [listed]
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines if path.suffix == ".txt" else map(json.loads, lines)
+
+
+def _prompts(source: str, objects: Sequence[Any]) -> list[tuple[str, Any]]:
+    if not objects:
+        raise PromptError(f"{source} holds no prompt")
+    return [(source, _prompt(one, f"{source}, {number}")) for number, one in enumerate(objects, 1)]
+
+
+def _prompt(value: Any, where: str) -> Any:
+    """A string or chat messages; raises `PromptError` with the place where there is neither."""
+    if isinstance(value, Mapping):
+        value = next((value[name] for name in FIELDS if value.get(name)), None)
+    if isinstance(value, Sequence) and value and isinstance(value[0], Mapping):
+        return _opening(value, where)
+    if isinstance(value, Sequence) and not isinstance(value, str) and value:
+        value = value[0]
+    if not isinstance(value, str) or not value:
+        raise PromptError(f"{where}: no text or conversation in {', '.join(FIELDS)}")
+    return value
+
+
+def _opening(messages: Sequence[Mapping[str, Any]], where: str) -> list[dict[str, str]]:
+    """A conversation up to the first message of its user, as chat messages."""
+    found = []
+    for message in messages:
+        name = message.get("from", message.get("role"))
+        text = message.get("value", message.get("content"))
+        if not isinstance(text, str):
+            break
+        role = ROLES.get(str(name), str(name))
+        if role != "assistant":  # what an assistant says before it is asked is no prompt
+            found.append({"role": role, "content": text})
+        if role == "user":
+            return found
+    raise PromptError(f"{where}: the conversation has no message of a user")

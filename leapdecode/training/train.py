@@ -1,0 +1,247 @@
+"""Training on collected trajectories (CLLM, Algorithm 2), on transformers' Trainer."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainingArguments
+
+from leapdecode.errors import OptionError
+from leapdecode.llm.loading import end_tokens
+from leapdecode.model.load import load_model, load_tokenizer, pick_device, resolve
+from leapdecode.model.traits import masks_of, refuse_by_flag
+from leapdecode.training.curves import Curves, plot
+from leapdecode.training.dataset import Trajectories, check_same
+from leapdecode.training.feed import Feed, Order
+from leapdecode.training.losses import Objective
+from leapdecode.training.noise import Draws
+from leapdecode.training.trainer import (
+    PROVENANCE,
+    ConsistencyTrainer,
+    OnStep,
+    Provenance,
+    StopAfter,
+    write,
+)
+
+RUN = "run.json"
+VOLATILE = (
+    "argv",
+    "save_every",
+    "keep",
+    "revision",
+    "threads",
+    "device",
+)  # may differ between the halves of one run
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained; the paper's settings are the defaults (section 4).
+
+    Attributes:
+        epochs: passes over the rows, each with states drawn anew.
+        max_steps: end after so many optimiser steps; 0 is no limit. The learning rate falls to 0
+            over the steps there are.
+        learning_rate, warmup: the peak, and the share of steps that it rises; then a cosine.
+        weight_decay, max_grad_norm: of AdamW; gradients are clipped to that norm.
+        batch_size: rows of a batch, on each process.
+        accumulate: batches whose gradients are added up for a step.
+        bf16: compute in bfloat16, with weights in the model's dtype.
+        dtype: of the weights.
+        checkpointing: compute activations again instead of keeping them.
+        lora, lora_rank: train low-rank adapters, merged into the model that is saved.
+        save_every: steps between checkpoints; `keep`: how many of them stay.
+        seed: of the order of rows and of the states that are drawn.
+    """
+
+    epochs: int = 1
+    max_steps: int = 0
+    learning_rate: float = 2e-5
+    warmup: float = 0.03
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    batch_size: int = 8
+    accumulate: int = 1
+    bf16: bool = False
+    dtype: str = "float32"
+    checkpointing: bool = False
+    lora: bool = False
+    lora_rank: int = 16
+    save_every: int = 200
+    keep: int = 2
+    seed: int = 0
+    objective: Objective = field(default_factory=Objective)
+    draws: Draws = field(default_factory=Draws)
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "accumulate", "lora_rank", "save_every", "keep"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"--{name.replace('_', '-')} must be at least 1")
+        if not 0 < self.learning_rate < 1:
+            raise OptionError(f"--learning-rate {self.learning_rate} must lie between 0 and 1")
+        if not 0 <= self.warmup < 1:
+            raise OptionError(f"--warmup {self.warmup} must be a share of the steps, below 1")
+        if self.max_steps < 0 or self.weight_decay < 0 or self.max_grad_norm < 0:
+            raise OptionError("--max-steps, --weight-decay and --max-grad-norm are at least 0")
+
+
+def train(
+    model: str,
+    data: Path,
+    folder: Path,
+    settings: Training,
+    described: Mapping[str, Any] | None = None,
+    *,
+    device: str = "auto",
+    trust_remote_code: bool = False,
+    resume: bool = False,
+    stop_after: int = 0,
+    on_step: OnStep | None = None,
+) -> dict[str, Any]:
+    """Train `model` on the trajectories in `data`; `folder` gets it, loadable as any model.
+
+    `described` (argv, versions, revision, ...) goes into the provenance files. `stop_after` ends
+    behind that step with a checkpoint. Several processes, as `torchrun` or `accelerate launch`
+    start them, share the rows. Returns what provenance.json holds. Raises `OptionError` where
+    `folder` holds another run, or one that is to be resumed with other settings.
+    """
+    rows = Trajectories(data)
+    known = {
+        "model": model,
+        "data": rows.fingerprint,
+        "collected": rows.settings,
+        **asdict(settings),
+        **(described or {}),
+    }
+    arguments = _arguments(folder, settings, pick_device(device))
+    main = arguments.process_index == 0
+    if main:
+        _place(folder, known, resume)
+    checkpoint = last_checkpoint(folder) if resume else None
+    trainer = _trainer(model, rows, settings, arguments, trust_remote_code, on_step)
+    trainer.curves = Curves(folder, step_of(checkpoint)) if main else None
+    trainer.add_callback(Provenance(known))
+    if stop_after:
+        trainer.add_callback(StopAfter(stop_after))
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    state = trainer.state
+    if state.global_step >= state.max_steps:
+        _save(trainer, folder, settings)
+        if main:
+            write(folder, known, state)
+    if main:
+        plot(folder)
+    return {**known, "step": state.global_step, "of_steps": state.max_steps}
+
+
+def _place(folder: Path, known: Mapping[str, Any], resume: bool) -> None:
+    """Make the folder, or see that a run of these settings can go on in it.
+
+    Raises `OptionError` where it cannot.
+    """
+    path, fixed = folder / RUN, json.loads(json.dumps(known))
+    if resume and path.is_file():
+        there, now = (
+            {key: value for key, value in run.items() if key not in VOLATILE}
+            for run in (json.loads(path.read_text()), fixed)
+        )
+        check_same(folder, there, now)
+        if (folder / PROVENANCE).is_file():
+            raise OptionError(f"{folder} holds a model whose training has ended")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise OptionError(f"{folder} is not empty; add --resume, or choose another --output")
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(fixed, indent=1) + "\n")
+
+
+def step_of(checkpoint: Path | None) -> int:
+    """The step behind which a checkpoint was made."""
+    return int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest whole checkpoint: provenance.json is the last file that is written into one."""
+    found = [path.parent for path in folder.glob(f"checkpoint-*/{PROVENANCE}")]
+    return max(found, key=step_of, default=None)
+
+
+def _trainer(
+    name: str, rows: Trajectories, settings: Training, arguments: TrainingArguments, trust: bool,
+    on_step: OnStep | None,
+) -> ConsistencyTrainer:  # fmt: skip
+    """A trainer of the model called `name`; it puts the model where `arguments` say."""
+    folder = resolve(name, "target")
+    model = load_model(folder, "cpu", settings.dtype, "auto", trust)
+    refuse_by_flag(model)
+    tokenizer = load_tokenizer(folder, trust)
+    ends = end_tokens(model, tokenizer)
+    return ConsistencyTrainer(
+        model=with_adapters(model, settings) if settings.lora else model,
+        args=arguments,
+        train_dataset=Feed(rows, settings.draws, ends, settings.epochs, settings.seed),
+        processing_class=tokenizer,
+        objective=settings.objective,
+        form=masks_of(model),
+        order=Order(rows.lengths(), settings.batch_size, settings.epochs, settings.seed),
+        on_step=on_step,
+    )
+
+
+def with_adapters(model: Any, settings: Training) -> Any:
+    """The model with low-rank adapters on all linear layers; raises `OptionError` without peft."""
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise OptionError("--lora needs peft: pip install 'leapdecode[train]'") from None
+    adapters = LoraConfig(
+        r=settings.lora_rank, lora_alpha=2 * settings.lora_rank, target_modules="all-linear",
+        task_type="CAUSAL_LM",
+    )  # fmt: skip
+    torch.manual_seed(settings.seed)  # of the adapters' first values
+    return get_peft_model(model, adapters)
+
+
+def _arguments(folder: Path, settings: Training, device: torch.device) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.accumulate,
+        num_train_epochs=1,  # the feed's own epochs are one pass
+        max_steps=settings.max_steps or -1,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=settings.warmup,
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        bf16=settings.bf16,
+        gradient_checkpointing=settings.checkpointing,
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=settings.save_every,
+        save_total_limit=settings.keep,
+        seed=settings.seed,
+        use_cpu=device.type == "cpu",
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=device.type != "cpu",
+        disable_tqdm=True,
+    )
+
+
+def _save(trainer: ConsistencyTrainer, folder: Path, settings: Training) -> None:
+    """The trained model with its tokenizer, as an ordinary transformers folder."""
+    trained = trainer.accelerator.unwrap_model(trainer.model)
+    trained.config.use_cache = True  # the trainer has turned it off
+    if not settings.lora:
+        trainer.save_model(str(folder))
+    elif trainer.is_world_process_zero():
+        trained.merge_and_unload().save_pretrained(folder)
+        trainer.processing_class.save_pretrained(folder)
+    # a pickle of what provenance.json says
+    (folder / "training_args.bin").unlink(missing_ok=True)

@@ -1,0 +1,246 @@
+"""Prompts, shards and their manifest; collecting that is killed and goes on."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from leapdecode.cli.app import app
+from leapdecode.errors import OptionError, PromptError, ResultsError, UnknownName
+from leapdecode.training import prompts as prompt_module
+from leapdecode.training.clean import Cleaning
+from leapdecode.training.collect import Collecting, collect, make_examples
+from leapdecode.training.dataset import Example, Manifest, Trajectories, write_shard
+from leapdecode.training.noise import Row
+from leapdecode.training.prompts import encoded, of_dataset, of_file, of_tasks
+
+COMMAND = [sys.executable, "-m", "leapdecode", "cllm", "collect", "--device", "cpu"]
+SETTINGS = Collecting(block=4, max_tokens=12, batch_size=4, shard=4)
+
+
+def asked(llm, limit=10, task="sql"):
+    return encoded(of_tasks(task, limit, 0), llm.tokenizer, llm.runner.vocabulary)
+
+
+def shards(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    rows = [
+        Row(4, [1, 2], [3, 4, 5], 2, [[[1, 1], [3, 4]], [[5]]]),
+        Row(7, [9], [8], 2, [[]]),
+    ]
+    digest = write_shard(
+        tmp_path / "shard-00000.parquet", [Example(row, "sql", "stop") for row in rows]
+    )
+    manifest = Manifest(tmp_path / "new", {"block": 2})
+    manifest.add({"file": "../shard-00000.parquet", "sha256": digest})
+    found = Trajectories(tmp_path / "new")
+    assert [found.row(place) for place in range(len(found))] == rows
+    assert found.lengths() == [5, 2]
+    assert not list(tmp_path.glob("**/*.tmp"))
+
+
+def test_a_stopped_run_goes_on_and_its_shards_are_the_same(llm, tmp_path):
+    prompts, folders = asked(llm), [tmp_path / "whole", tmp_path / "halves"]
+    list(collect(llm, prompts, folders[0], SETTINGS, {"model": "demo"}))
+    for entry in collect(llm, prompts, folders[1], SETTINGS, {"model": "demo"}):
+        assert entry["rows"] == 4
+        break
+    (folders[1] / "shard-00001.tmp").write_text("cut off")
+    entries = list(collect(llm, prompts, folders[1], SETTINGS, {"model": "demo"}, resume=True))
+    assert shards(folders[0]) == shards(folders[1])
+    assert len(shards(folders[0])) == 3
+    assert sum(entry["counts"]["prompts"] for entry in entries) == 10
+    assert Trajectories(folders[0]).fingerprint == Trajectories(folders[1]).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"block": 8}, "block 4 there, 8 now"),
+        ({"seed": 1}, "seed 0 there, 1 now"),
+        ({"cleaning": Cleaning(ngram=3)}, "cleaning"),
+    ],
+)
+def test_other_settings_are_an_error_that_names_them(llm, tmp_path, changed, told):
+    prompts = asked(llm, 2)
+    list(collect(llm, prompts, tmp_path / "data", SETTINGS, {"model": "demo"}))
+    other = Collecting(**{**SETTINGS.__dict__, **changed})
+    with pytest.raises(OptionError, match=told):
+        list(collect(llm, prompts, tmp_path / "data", other, {"model": "demo"}, resume=True))
+
+
+def test_other_prompts_or_another_model_are_an_error(llm, tmp_path):
+    list(collect(llm, asked(llm, 2), tmp_path / "data", SETTINGS, {"model": "demo"}))
+    with pytest.raises(OptionError, match="prompts"):
+        list(collect(llm, asked(llm, 3), tmp_path / "data", SETTINGS, {"model": "demo"}, True))
+    with pytest.raises(OptionError, match="model demo there, other now"):
+        list(collect(llm, asked(llm, 2), tmp_path / "data", SETTINGS, {"model": "other"}, True))
+    with pytest.raises(OptionError, match="not empty"):
+        list(collect(llm, asked(llm, 2), tmp_path / "data", SETTINGS, {"model": "demo"}))
+
+
+def test_damaged_shards_are_not_read(llm, tmp_path):
+    list(collect(llm, asked(llm, 2), tmp_path / "data", SETTINGS, {"model": "demo"}))
+    with (tmp_path / "data" / "shard-00000.parquet").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(ResultsError, match="missing or damaged"):
+        Trajectories(tmp_path / "data")
+    with pytest.raises(ResultsError, match="no trajectories"):
+        Trajectories(tmp_path)
+
+
+def test_what_is_dropped_is_counted(llm):
+    prompts, counts = list(enumerate(asked(llm, 3))), Counter()
+    long = prompt_module.NamedPrompt("long", [5] * (llm.runner.max_length - 1))
+    strict = Collecting(block=4, max_tokens=12, cleaning=Cleaning(ngram=1, repeated_tokens=0.0))
+    examples = make_examples(llm, [*prompts, (3, long)], strict, counts)
+    assert counts["prompt too long"] == 1
+    assert counts["repeated tokens"] + counts["kept"] == 3
+    assert len(examples) == counts["kept"]
+    assert counts["repeated tokens"] > 0
+
+
+def test_rows_hold_the_plain_response_and_keep_their_numbers(llm):
+    prompts, counts = asked(llm, 6), Counter()
+    examples = make_examples(llm, list(enumerate(prompts))[2:], SETTINGS, counts)
+    assert [one.row.number for one in examples] == [2, 3, 4, 5]
+    for one in examples:
+        assert one.row.prompt == prompts[one.row.number].ids
+        whole = [token for states in one.row.trajectories for token in states[-1]]
+        assert whole == one.row.response or counts["blocks dropped as near-ties"]
+    assert counts["states"] > counts["blocks"] > 4
+
+
+def test_prompts_of_tasks_are_of_the_training_split():
+    held_out = set(of_tasks("sql", 30, 0)) & {("sql", text) for text in held("sql", 30)}
+    assert not held_out
+    assert [name for name, _ in of_tasks("sql,math", 2, 0)] == ["sql", "sql", "math", "math"]
+    with pytest.raises(UnknownName, match="sql"):
+        of_tasks("sqll", 2, 0)
+
+
+def held(task, count):
+    from leapdecode.tasks.registry import find
+
+    return find(task).prompts(count)
+
+
+SHAREGPT = [
+    {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]},
+    {
+        "conversations": [
+            {"from": "gpt", "value": "Welcome"},
+            {"from": "system", "value": "Be brief."},
+            {"from": "human", "value": "Why?"},
+        ]
+    },
+]
+
+
+def test_prompts_of_files(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\ntwo\nthree\n")
+    (tmp_path / "b.jsonl").write_text('{"question": "q"}\n{"turns": ["first", "second"]}\n')
+    (tmp_path / "c.json").write_text(json.dumps(SHAREGPT))
+    assert of_file(tmp_path / "a.txt", 2) == [("a", "one"), ("a", "two")]
+    assert [text for _, text in of_file(tmp_path / "b.jsonl", 9)] == ["q", "first"]
+    assert [messages for _, messages in of_file(tmp_path / "c.json", 9)] == [
+        [{"role": "user", "content": "Hi"}],
+        [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
+    ]
+
+
+def test_prompts_of_a_parquet_file(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table({"prompt": ["a", "b"], "other": [1, 2]})
+    parquet.write_table(table, tmp_path / "d.parquet")
+    assert of_file(tmp_path / "d.parquet", 9) == [("d", "a"), ("d", "b")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.csv", "x", "must end with"),
+        ("a.json", "{", "no JSON"),
+        ("a.jsonl", '{"answer": "x"}', "no text or conversation"),
+        ("a.json", '[{"conversations": [{"from": "gpt", "value": "x"}]}]', "no message of a user"),
+        ("a.txt", "\n", "holds no prompt"),
+    ],
+)
+def test_files_without_prompts_are_told(tmp_path, name, text, told):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(PromptError, match=told):
+        of_file(tmp_path / name, 5)
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(PromptError, match="cannot read"):
+        of_file(tmp_path / "none.txt", 5)
+
+
+def test_data_sets_need_their_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(OptionError, match="needs the datasets package"):
+        of_dataset("name", 5)
+
+
+def written(folder):
+    """When the folder's manifest was written last; a run writes it when it begins to collect."""
+    path = folder / "manifest.json"
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def run_and_kill(arguments, folder, wait):
+    """Start the real command and kill it at a random moment after it has begun to collect."""
+    before, deadline = written(folder), time.monotonic() + 60
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL) as started:
+        while written(folder) == before and started.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(wait)
+        killed = started.poll() is None
+        if killed:
+            os.kill(started.pid, signal.SIGKILL)
+    return killed
+
+
+def typed(*arguments):
+    """The same command in this process."""
+    return CliRunner().invoke(app, ["cllm", "collect", "--device", "cpu", *map(str, arguments)])
+
+
+def kill_and_resume(tmp_path, kills, limit, longest):
+    """Shards of an uninterrupted run and of one that is killed; the kills that met it alive."""
+    common = ["--task", "sql", "--limit", str(limit), "--shard", "4", "--block", "8"]
+    common += ["--max-tokens", "24", "--batch-size", "4", "--json", "--output"]
+    whole, parts, rng = tmp_path / "whole", tmp_path / "parts", random.Random(0)
+    alive = 0
+    for number in range(kills):
+        arguments = [*common, str(parts), *(["--resume"] if number else [])]
+        alive += run_and_kill(arguments, parts, rng.uniform(0, longest))
+    done = typed(*common, parts, *(["--resume"] if kills else []))
+    assert typed(*common, whole).exit_code == 0
+    assert json.loads(done.stdout)["prompts"] == limit
+    assert shards(parts) == shards(whole)
+    assert len(shards(whole)) == limit // 4
+    return alive
+
+
+def test_a_killed_command_goes_on_with_the_same_bytes(tmp_path):
+    assert kill_and_resume(tmp_path, 1, 12, 0.3) == 1
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_no_byte(tmp_path):
+    assert kill_and_resume(tmp_path, 20, 160, 2.0) >= 15
