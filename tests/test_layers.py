@@ -30,6 +30,8 @@ WITH_OPTIONS = {
     "compare",
     "tune",
     "solve",
+    "collect",
+    "train",
 }  # of a command line, a line or more each
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

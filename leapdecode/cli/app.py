@@ -8,6 +8,8 @@ import typer
 from leapdecode import __version__
 from leapdecode.cli.bench import bench
 from leapdecode.cli.chat import chat
+from leapdecode.cli.cllm import cllm
+from leapdecode.cli.cllm_train import train
 from leapdecode.cli.demo import demo
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.generate import generate
@@ -49,6 +51,8 @@ for command in (demo, generate, chat, bench, report, tune, methods, doctor):
     app.command()(command)
 tree.command()(compare)
 app.add_typer(tree)
+cllm.command()(train)
+app.add_typer(cllm)
 
 
 def main() -> None:

@@ -1,0 +1,165 @@
+"""`leapdecode cllm`: consistency training, from trajectories to a faster model."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import JsonOption, counting_progress, print_json, reports_errors
+from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.errors import OptionError
+
+cllm = typer.Typer(
+    name="cllm",
+    help="Train a model to decode several tokens per forward by itself (CLLM).",
+    rich_markup_mode=None,
+)
+
+
+@cllm.callback()
+def group() -> None:
+    """Train a model to decode several tokens per forward by itself (CLLM)."""
+
+
+@cllm.command()
+@reports_errors
+@takes_model("draft", "compiled", "exact", "prepack", "quantize", "fallback")
+def collect(
+    task: Annotated[
+        str | None,
+        typer.Option(help='training prompts of tasks, by comma; "math/value" is a kind of one'),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="prompts: .txt, .jsonl, .json (ShareGPT) or .parquet"),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:SPLIT]", help="prompts of a data set on the Hugging Face Hub"),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="prompts of each task, file or data set")
+    ] = 2000,
+    block: Annotated[int, typer.Option(help="tokens of a block, the paper's n")] = 16,
+    max_tokens: Annotated[int, typer.Option(help="most tokens of a response")] = 256,
+    batch_size: Annotated[int, typer.Option(help="texts decoded at a time")] = 16,
+    method: Annotated[
+        str, typer.Option(help="what decodes the responses; any lossless method gives the same")
+    ] = "autoregressive",
+    repeated_tokens: Annotated[
+        float, typer.Option(help="drop responses with a larger share of repeated 4-grams")
+    ] = 0.3,
+    repeated_sentences: Annotated[
+        int, typer.Option(help="drop responses that have one sentence more often")
+    ] = 2,
+    shard: Annotated[int, typer.Option(help="prompts of a file of the output")] = 128,
+    seed: Annotated[int, typer.Option(help="of prompts and of initial guesses")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="folder of the trajectories")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    json: JsonOption = False,
+    *,
+    models: Models,
+) -> None:
+    """Collect Jacobi trajectories of a model's own responses.
+
+    The folder gets Parquet shards and a manifest with counts: what was kept, what was dropped and
+    why. An interrupted run goes on with --resume, and its files are those of an uninterrupted one.
+    Needs pyarrow: pip install 'leapdecode[train]'.
+
+    Examples:
+
+      leapdecode cllm collect --task math,sql --limit 2000 --output trajectories
+
+      leapdecode cllm collect -m path/to/model --prompts questions.jsonl --block 32 --output data
+
+      leapdecode cllm collect --prompts ShareGPT.json -m path/to/model --output data --resume
+    """
+    from leapdecode.training.clean import Cleaning
+    from leapdecode.training.collect import Collecting
+    from leapdecode.training.collect import collect as collect_all
+    from leapdecode.training.dataset import parquet
+    from leapdecode.training.prompts import encoded
+
+    settings = Collecting(
+        block, max_tokens, batch_size, seed, shard, method,
+        Cleaning(repeated_tokens=repeated_tokens, repeated_sentences=repeated_sentences),
+    )  # fmt: skip
+    folder = needed(output)
+    parquet()
+    found = gathered(task, prompts, dataset, limit, seed)
+    # what a clock decides could change near-ties between two halves of a run
+    fixed = replace(models, exact=False, prepack=False)
+    llm = fixed.open(fallback=False, prefix_cache=False)
+    ids = encoded(found, llm.tokenizer, llm.runner.vocabulary)
+    shards = []
+    with counting_progress() as progress:
+        bar = progress.add_task("collecting", total=len(ids))
+        try:
+            for entry in collect_all(llm, ids, folder, settings, made_with(llm), resume):
+                shards.append(entry)
+                progress.update(bar, advance=entry["counts"]["prompts"])
+        except KeyboardInterrupt:
+            tell_how_to_go_on()
+            raise
+    summary = summed(shards)
+    if json:
+        print_json({"schema": 1, "output": str(folder), **summary})
+    else:
+        for name, value in summary.items():
+            typer.echo(f"{name:28} {value}")
+
+
+def gathered(
+    task: str | None, prompts: Path | None, dataset: str | None, limit: int, seed: int
+) -> list[tuple[str, Any]]:
+    """All prompts that were asked for; raises `OptionError` where none were."""
+    from leapdecode.training.prompts import of_dataset, of_file, of_tasks
+
+    found = of_tasks(task, limit, seed) if task else []
+    found += of_file(prompts, limit) if prompts else []
+    found += of_dataset(dataset, limit) if dataset else []
+    if not found:
+        raise OptionError("name prompts: --task math,sql, --prompts FILE or --dataset NAME")
+    return found
+
+
+def needed(output: Path | None) -> Path:
+    """The folder that --output names; raises `OptionError` without one."""
+    if output is None:
+        raise OptionError("--output DIR is missing: the folder that everything goes to")
+    return output
+
+
+def made_with(llm: Any) -> dict[str, Any]:
+    """What trajectories depend on, beside their settings."""
+    from leapdecode.measure.machine import machine, weights_digest
+
+    return {
+        "model": llm.name,
+        "weights": weights_digest(llm.model),
+        "dtype": str(llm.model.dtype).removeprefix("torch."),
+        "versions": machine(llm.runner.device)["versions"],
+    }
+
+
+def summed(shards: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counts of all shards together."""
+    from collections import Counter
+
+    counts = Counter[str]()
+    for shard in shards:
+        counts.update(shard["counts"])
+    return {
+        "rows": sum(shard["rows"] for shard in shards),
+        "seconds": round(sum(shard["seconds"] for shard in shards), 1),
+        **dict(sorted(counts.items())),
+    }
+
+
+def tell_how_to_go_on() -> None:
+    again = " ".join(argument for argument in sys.argv[1:] if argument != "--resume")
+    typer.echo(f"\nstopped; go on with\n  leapdecode {again} --resume", err=True)

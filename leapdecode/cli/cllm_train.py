@@ -1,0 +1,173 @@
+"""`leapdecode cllm train`: consistency training on collected trajectories."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.cllm import needed, tell_how_to_go_on
+from leapdecode.cli.common import (
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    TrustOption,
+    counting_progress,
+    print_json,
+    reports_errors,
+)
+from leapdecode.errors import OptionError
+
+
+@reports_errors
+def train(
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="trajectories of `cllm collect`")
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option(help="cllm, or jacobi-forcing: several blocks with growing noise")
+    ] = "cllm",
+    loss: Annotated[
+        str, typer.Option(help="learn the fixed point (global) or the next state (local)")
+    ] = "global",
+    divergence: Annotated[str, typer.Option(help="forward-kl, reverse-kl or jsd")] = "forward-kl",
+    beta: Annotated[float, typer.Option(help="of jsd")] = 0.5,
+    ar_weight: Annotated[float, typer.Option(help="of the AR loss, the paper's omega")] = 1.0,
+    reduction: Annotated[
+        str, typer.Option(help="mean over positions, or sum over them as in the paper's equations")
+    ] = "mean",
+    states: Annotated[int, typer.Option(help="states of each block in an epoch")] = 1,
+    early: Annotated[
+        float, typer.Option(help="above 1 draws early states of a trajectory more often")
+    ] = 1.0,
+    augment: Annotated[
+        float, typer.Option(help="probability that a wrong token of a state is corrected")
+    ] = 0.1,
+    fresh: Annotated[
+        float, typer.Option(help="probability that a state's tail is drawn from the prompt anew")
+    ] = 0.0,
+    window: Annotated[int, typer.Option(help="blocks in a row, under jacobi-forcing")] = 4,
+    epochs: Annotated[int, typer.Option(help="passes over the trajectories")] = 1,
+    max_steps: Annotated[int, typer.Option(help="end after so many steps; 0 is no limit")] = 0,
+    learning_rate: Annotated[float, typer.Option(help="its peak; falls as a cosine")] = 2e-5,
+    warmup: Annotated[float, typer.Option(help="share of the steps that it rises")] = 0.03,
+    weight_decay: Annotated[float, typer.Option(help="of AdamW")] = 0.0,
+    max_grad_norm: Annotated[float, typer.Option(help="gradients are clipped; 0: not")] = 1.0,
+    batch_size: Annotated[int, typer.Option(help="responses of a batch, on each process")] = 8,
+    accumulate: Annotated[int, typer.Option(help="batches of a step")] = 1,
+    bf16: Annotated[bool, typer.Option("--bf16", help="compute in bfloat16")] = False,
+    dtype: Annotated[str, typer.Option(help="of the weights: float32, bfloat16, ...")] = "float32",
+    gradient_checkpointing: Annotated[
+        bool, typer.Option("--gradient-checkpointing", help="less memory, more time")
+    ] = False,
+    lora: Annotated[
+        bool, typer.Option("--lora", help="train low-rank adapters, merged in the end")
+    ] = False,
+    lora_rank: Annotated[int, typer.Option(help="of the adapters")] = 16,
+    save_every: Annotated[int, typer.Option(help="steps between checkpoints")] = 200,
+    keep: Annotated[int, typer.Option(help="checkpoints that stay")] = 2,
+    seed: Annotated[int, typer.Option(help="of order and states")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="folder of the trained model")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on from the last checkpoint")
+    ] = False,
+    json: JsonOption = False,
+    model: ModelOption = "demo",
+    device: DeviceOption = "auto",
+    trust_remote_code: TrustOption = False,
+) -> None:
+    """Train a model on its trajectories, so that Jacobi decoding takes fewer steps.
+
+    The folder gets the model, which every command takes with -m, checkpoints, the curves of both
+    losses (losses.csv, losses.svg) and provenance.json. Several processes share the work when
+    `accelerate launch` or `torchrun` starts the command.
+    Needs pyarrow and accelerate: pip install 'leapdecode[train]'.
+
+    Examples:
+
+      leapdecode cllm train --data trajectories --output model
+
+      leapdecode cllm train --data trajectories --output model --resume
+
+      leapdecode cllm train -m path/to/model --data data --output model --lora --bf16 --ar-weight 10
+
+      leapdecode cllm train --data trajectories --recipe jacobi-forcing --output model
+    """
+    from leapdecode.training.losses import Objective
+    from leapdecode.training.noise import Draws
+
+    objective = Objective(divergence, beta, ar_weight, reduction)
+    draws = Draws(recipe, loss, states, early, augment, fresh, window)
+    folder = needed(output)
+    if data is None:
+        raise OptionError("--data DIR is missing: trajectories made by cllm collect")
+    check_packages()
+    from leapdecode.training.train import Training
+
+    settings = Training(
+        epochs, max_steps, learning_rate, warmup, weight_decay, max_grad_norm, batch_size,
+        accumulate, bf16, dtype, gradient_checkpointing, lora, lora_rank, save_every, keep, seed,
+        objective, draws,
+    )  # fmt: skip
+    found = trained(model, data, folder, settings, device, trust_remote_code, resume)
+    if not is_first_process():
+        return
+    if json:
+        print_json({"schema": 1, "output": str(folder), **found})
+    else:
+        typer.echo(f"trained {found['step']} steps; try it:")
+        typer.echo(f"  leapdecode generate -m {folder} --method jacobi 'a prompt'")
+
+
+def is_first_process() -> bool:
+    """Whether this process is the only one, or the one that tells what came out."""
+    from accelerate import PartialState
+
+    return bool(PartialState().is_main_process)
+
+
+def check_packages() -> None:
+    """Raise `OptionError` where what training needs is missing."""
+    from importlib.util import find_spec
+
+    for name in ("accelerate", "pyarrow"):
+        if find_spec(name) is None:
+            raise OptionError(f"training needs {name}: pip install 'leapdecode[train]'")
+
+
+def trained(
+    model: str, data: Path, folder: Path, settings: Any, device: str, trust: bool, resume: bool
+) -> dict[str, Any]:
+    """Train with a progress bar on stderr where that is a terminal."""
+    import transformers.utils.logging as transformers_logging
+
+    from leapdecode.measure.machine import machine, revision
+    from leapdecode.model.load import pick_device
+    from leapdecode.training.train import train
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    described = {
+        **machine(pick_device(device)),
+        "revision": revision(),
+        "argv": sys.argv[1:],
+    }
+    with counting_progress() as progress:
+        bar = progress.add_task("training", total=None)
+
+        def tell(values: Any) -> None:
+            losses = f"consistency {values['consistency']:.3f}, AR {values['ar']:.3f}"
+            progress.update(
+                bar, completed=values["step"], total=values["of_steps"], description=losses
+            )
+
+        try:
+            return train(
+                model, data, folder, settings, described, device=device,
+                trust_remote_code=trust, resume=resume, on_step=tell,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            tell_how_to_go_on()
+            raise

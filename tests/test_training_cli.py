@@ -1,0 +1,67 @@
+"""`leapdecode cllm` as users type it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from leapdecode.cli.app import app
+from leapdecode.training.dataset import Trajectories
+
+
+def typed(*arguments):
+    return CliRunner().invoke(app, ["cllm", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("command", ["collect", "train"])
+def test_help_shows_examples(command):
+    shown = typed(command, "--help").stdout
+    assert f"leapdecode cllm {command}" in shown.split("Examples:")[1]
+    assert "--resume" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["collect", "--output", "x"], "name prompts: --task math,sql"),
+        (["collect", "--task", "sql"], "--output DIR is missing"),
+        (["collect", "--task", "sqll", "--output", "x"], "did you mean 'sql'?"),
+        (
+            ["collect", "--task", "sql", "--output", "x", "--block", "1"],
+            "--block must be at least 2",
+        ),
+        (["train", "--output", "x"], "--data DIR is missing"),
+        (["train", "--data", "none", "--output", "x"], "none holds no trajectories"),
+        (["train", "--data", "x", "--output", "x", "--loss", "both"], "--loss 'both'"),
+        (["train", "--data", "x", "--output", "x", "--learning-rate", "2"], "--learning-rate 2.0"),
+        (["train", "--data", "x", "--output", "x", "--epochs", "0"], "--epochs must be at least 1"),
+    ],
+)
+def test_errors_are_one_line(arguments, told, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    done = typed(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_collect_then_train_gives_documents_and_a_model(tmp_path):
+    data, model = tmp_path / "data", tmp_path / "model"
+    common = ["--json", "--device", "cpu"]
+    collected = typed(
+        "collect", "--task", "sql,math", "--limit", 2, "--block", 8, "--max-tokens", 16,
+        "--output", data, *common,
+    )  # fmt: skip
+    assert collected.exit_code == 0, collected.stderr
+    counts = json.loads(collected.stdout)
+    assert counts["prompts"] == 4
+    assert counts["rows"] == counts["kept"] == len(Trajectories(data))
+    trained = typed(
+        "train", "--data", data, "--output", model, "--max-steps", 1, "--batch-size", 2, *common
+    )
+    assert trained.exit_code == 0, trained.stderr
+    assert json.loads(trained.stdout)["step"] == 1
+    assert (model / "model.safetensors").exists()
+    told = json.loads((model / "provenance.json").read_text())
+    assert {"versions", "revision", "argv", "data", "device"} <= set(told)
