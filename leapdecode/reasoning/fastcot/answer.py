@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from leapdecode.core import SamplingParams
-from leapdecode.llm.prompts import encode
 from leapdecode.reasoning.execution import Executor
-from leapdecode.reasoning.fastcot.answering import Answered, Plan, answering
+from leapdecode.reasoning.fastcot.answering import Answered, Plan, Said, answering, asking
 from leapdecode.reasoning.fastcot.trigger import WORDS, Trigger, trigger_of
+from leapdecode.tasks.base import SEPARATOR
 
 if TYPE_CHECKING:
     from leapdecode.llm import LLM
@@ -45,19 +45,45 @@ class Answerer:
         Raises:
             PromptError: an empty prompt, or one that does not fit the model with its window.
         """
-        ends = ends_of(self.trigger, plan.stop)
-        ids = [encode(text, self.llm.tokenizer, self.llm.runner.vocabulary) for text in prompts]
+        ends, context = ends_of(self.trigger, plan.stop), self.llm.runner.max_length
+        questions = self.encode([question_of(text) for text in prompts])
+        pairs = zip(self.encode(prompts), questions, strict=True)
         return self.driver.run(
-            [answering(one, plan, self.trigger, ends, number) for number, one in enumerate(ids)]
+            [
+                answering(prompt, plan, self.trigger, ends, context, number, question)
+                for number, (prompt, question) in enumerate(pairs)
+            ]
         )
+
+    def ask(
+        self, rationales: Sequence[tuple[list[int], list[int], list[int]]], plan: Plan
+    ) -> list[Said]:
+        """The answers behind (prompt, exact tokens, approximate tokens), all token ids."""
+        context = self.llm.runner.max_length
+        return self.driver.run(
+            [
+                asking(prompt, exact, approximate, plan, self.trigger, context, number)
+                for number, (prompt, exact, approximate) in enumerate(rationales)
+            ]
+        )
+
+    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+        """The prompts as token ids."""
+        from leapdecode.llm.prompts import encode
+
+        return [encode(text, self.llm.tokenizer, self.llm.runner.vocabulary) for text in prompts]
+
+
+def question_of(prompt: str) -> str:
+    """What stands behind worked examples, which end with an empty line."""
+    return prompt.rpartition(SEPARATOR * 2)[2] or prompt
 
 
 def ends_of(trigger: Trigger, stop: Sequence[str]) -> Callable[[list[int]], bool]:
     """Whether an answer's tokens end with a stop string, or with the end of a text."""
-    special = set(getattr(trigger.tokenizer, "all_special_ids", []))
 
     def ends(tokens: list[int]) -> bool:
         text = trigger.tokenizer.decode(tokens)
-        return tokens[-1] in special or any(one in text for one in stop)
+        return tokens[-1] in trigger.special or any(one in text for one in stop)
 
     return ends

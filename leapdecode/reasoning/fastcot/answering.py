@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from leapdecode.errors import OptionError
+from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import find, make
+from leapdecode.methods.jacobi import Jacobi
 from leapdecode.reasoning.fastcot.glimpse import Glimpse
+from leapdecode.reasoning.fastcot.guesses import QuestionJacobi, with_question
 from leapdecode.reasoning.fastcot.trigger import Trigger
 from leapdecode.reasoning.generation import Ask, Generated, Job
 
@@ -60,9 +62,32 @@ class Plan:
             if getattr(self, name) < least:
                 raise OptionError(f"{name}={getattr(self, name)} must be at least {least}")
 
+    @property
+    def window(self) -> int:
+        """Guesses that stand behind the text; 0 where the method has no such window."""
+        return self.method.window if isinstance(self.method, Jacobi) else 0
+
     def at(self, iterations: int | None) -> Plan:
         """The same plan with another bound."""
         return replace(self, iterations=iterations)
+
+    def decoder(
+        self,
+        trigger: Trigger,
+        ends_answer: Callable[[list[int]], bool],
+        question: Sequence[int] = (),
+    ) -> Method:
+        """What decodes the rationale: the method itself where nobody looks at its guesses."""
+        method = self.method
+        if isinstance(method, QuestionJacobi):
+            method = replace(method, question=list(question))
+        looks = self.iterations is not None or self.unchanged or self.record
+        if not looks and self.budget == method.budget:
+            return method
+        return Glimpse(
+            method, trigger, self.iterations, self.unchanged, ends_answer, self.read_tokens,
+            self.confidence, self.budget, self.record, self.stop,
+        )  # fmt: skip
 
 
 def plan_of(
@@ -87,7 +112,9 @@ def plan_of(
     else:
         own, budget = {"window": window} | own, None
     own = {"initial": "prompt", "refill": "prompt"} | own
-    return Plan(make(method, own), budget=budget, **settings)
+    jacobi = make(method, own)
+    assert isinstance(jacobi, Jacobi)
+    return Plan(with_question(jacobi), budget=budget, **settings)
 
 
 @dataclass
@@ -95,12 +122,13 @@ class Answered:
     """A question's rationale and answer.
 
     Attributes:
-        exact: token ids that the model's own text begins with.
-        approximate: token ids that stood behind them when the answer was asked for.
-        answer: the text behind the trigger; None where the rationale gave none.
+        exact: token ids that the model's own text begins with, those that the answer stood behind.
+        approximate: token ids that stood behind them when the answer was asked for, or read.
+        answer: the text behind the trigger; None where there is none.
         ended: "stop", "length", "iterations" or "answer": what ended the rationale.
         iterations: forwards of the rationale that gave tokens; `answer_iterations` those of the
             answer.
+        answer_length: tokens generated for the answer alone.
         history: with `record`, (exact tokens, approximate tokens) before each iteration.
     """
 
@@ -114,65 +142,104 @@ class Answered:
     history: list[tuple[int, list[int]]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Said:
+    """What was answered behind a rationale.
+
+    Attributes:
+        answer: the text behind the trigger; None where there is none.
+        approximate: the tokens that stood before the trigger; none where the exact ones hold it.
+        iterations: forwards that gave tokens, `length` how many tokens.
+    """
+
+    answer: str | None
+    approximate: list[int]
+    iterations: int = 0
+    length: int = 0
+
+
 def answering(
     prompt: list[int],
     plan: Plan,
     trigger: Trigger,
     ends_answer: Callable[[list[int]], bool],
+    context: int,
     stream: Any = 0,
+    question: Sequence[int] = (),
 ) -> Job[Answered]:
-    """A job that answers the question of a prompt, whose token ids are given."""
-    method = Glimpse(
-        plan.method, trigger, plan.iterations, plan.unchanged, ends_answer, plan.read_tokens,
-        plan.confidence, plan.budget, plan.record,
-    )  # fmt: skip
-    found = yield Ask(
-        prompt, ("rationale", stream), "rationale", plan.rationale_tokens, plan.stop, method
-    )
-    told = found.artifacts
-    if found.finish_reason != "aborted":
-        said = trigger.behind(found.text)
-        if said is not None:
-            return _answered(found, [], said, found.finish_reason)
-        return (yield from _asked(prompt, found, [], plan, trigger, stream))
-    if told["answer"] is not None:
-        said = trigger.text(told["answer"])
-        return _answered(found, told["approximate"], said, "answer")
-    approximate = told["approximate"] if plan.glimpse else []
-    return (yield from _asked(prompt, found, approximate, plan, trigger, stream))
+    """A job that answers the question of a prompt; token ids of both are given.
+
+    `context` is how many tokens the model's context holds.
+    """
+    most = rationale_limit(prompt, plan, trigger, context)
+    method = plan.decoder(trigger, ends_answer, question)
+    found = yield Ask(prompt, ("rationale", stream), "rationale", most, plan.stop, method)
+    told, gave_up = found.artifacts, found.finish_reason == "aborted"
+    history = list(told.get("history", []))
+    if gave_up and told["answer"] is not None:
+        said = Said(_stripped(trigger.text(told["answer"])), told["approximate"])
+        return _answered(found, said, "answer", history, told["behind"])
+    answer = None if gave_up else trigger.behind(found.text)
+    if answer is not None:
+        return _answered(found, Said(_stripped(answer), []), found.finish_reason, history)
+    approximate = told["approximate"] if gave_up and plan.glimpse else []
+    exact = trigger.before(plan.stop, found.token_ids)
+    said = yield from asking(prompt, exact, approximate, plan, trigger, context, stream)
+    return _answered(found, said, "iterations" if gave_up else found.finish_reason, history)
 
 
-def _asked(
+def asking(
     prompt: list[int],
-    found: Generated,
+    exact: list[int],
     approximate: list[int],
     plan: Plan,
     trigger: Trigger,
-    stream: Any,
-) -> Job[Answered]:
-    """The answer behind the exact and the approximate tokens and the trigger; where the exact ones
-    hold the trigger already, what follows.
+    context: int,
+    stream: Any = 0,
+) -> Job[Said]:
+    """A job that asks for the answer behind the exact tokens of a rationale, the approximate ones
+    (as many as fit) and the trigger. Where the exact ones hold the trigger, their text goes on.
     """
-    said = trigger.behind(found.text)
-    behind = prompt + found.token_ids
-    if said is None:
-        behind = behind + approximate + list(trigger.ids)
+    begun = trigger.behind(trigger.text(exact))
+    behind, shown = prompt + exact, list[int]()
+    if begun is None:
+        room = context - len(behind) - len(trigger.ids) - plan.answer_tokens
+        shown = approximate[: max(room, 0)]
+        behind = behind + shown + list(trigger.ids)
     rest = yield Ask(behind, ("answer", stream), "answer", plan.answer_tokens, plan.stop)
-    ended = "iterations" if found.finish_reason == "aborted" else found.finish_reason
-    if said is not None:
-        return _answered(found, [], said + rest.text, ended, rest)
-    return _answered(found, approximate, rest.text, ended, rest)
+    answer = _stripped((begun or "") + rest.text)
+    return Said(answer, shown, rest.forwards, len(rest.token_ids))
+
+
+def rationale_limit(prompt: list[int], plan: Plan, trigger: Trigger, context: int) -> int:
+    """The most tokens of a rationale that leave room for the window, the trigger and the answer.
+
+    Raises `PromptError` where not even one does.
+    """
+    rest = len(trigger.ids) + plan.answer_tokens
+    room = context - len(prompt) - plan.window - rest
+    if room < 1:
+        window = f", the window {plan.window}" if plan.window else ""
+        raise PromptError(
+            f"the prompt has {len(prompt)} tokens{window}, trigger and answer may take {rest}, and "
+            f"the model's context holds {context}; shorten the question, show fewer worked "
+            f"examples (--shots){', or take a smaller --window' if window else ''}"
+        )
+    return min(plan.rationale_tokens, room)
 
 
 def _answered(
     found: Generated,
-    approximate: list[int],
-    answer: str,
+    said: Said,
     ended: str,
-    rest: Generated | None = None,
+    history: list[tuple[int, list[int]]],
+    size: int | None = None,
 ) -> Answered:
     return Answered(
-        found.token_ids, approximate, answer.strip(), ended, found.forwards,
-        rest.forwards if rest else 0, len(rest.token_ids) if rest else 0,
-        list(found.artifacts.get("history", [])),
+        found.token_ids[:size], said.approximate, said.answer, ended, found.forwards,
+        said.iterations, said.length, history,
     )  # fmt: skip
+
+
+def _stripped(text: str) -> str | None:
+    return text.strip() or None

@@ -24,7 +24,7 @@ class Glimpse(Method):
 
     After an iteration (a forward of the target that gave tokens) the *approximate tokens* are the
     likeliest chain of guesses that `inner` would have evaluated next, up to the first that no
-    forward has updated, to the end of the text or to an answer trigger (FastCoT, 4.2 and 4.3).
+    forward has updated, to an end of the text or to an answer trigger (FastCoT, 4.2 and 4.3).
 
     With `unchanged`, every tree also holds the approximate tokens, the trigger and the answer as it
     was last read, so the answer after that glimpse is read in the same forward.
@@ -40,6 +40,7 @@ class Glimpse(Method):
         confidence: an answer counts where its probability is at least this.
         rows: a request's token budget.
         record: keep the approximate tokens of every iteration.
+        stop: strings that end the text.
     """
 
     name = "glimpse"
@@ -54,6 +55,7 @@ class Glimpse(Method):
     confidence: float = 0.0
     rows: int | str | None = None
     record: bool = False
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.inner = fresh(self.inner)
@@ -77,6 +79,7 @@ class Glimpse(Method):
             self.trigger.ids, self.ends_answer, self.answer_tokens, self.confidence
         )
         self.approximate: list[int] = []
+        self.behind = 0  # exact tokens
         self.history: list[tuple[int, list[int]]] = []
         self.own = self.asked = TokenTree(sequence.pending)
         self.answer: list[int] | None = None
@@ -88,11 +91,14 @@ class Glimpse(Method):
         if proposed is None:
             return None
         self.own = self.asked = proposed
+        done = self.iterations is not None and len(sequence.steps) >= self.iterations
+        self.branch.nodes = []
+        if not (done or self.unchanged or self.record):
+            return proposed
         nodes = glimpse_of(proposed)
         self._keep(sequence, [proposed.tokens[node] for node in nodes])
-        if self.iterations is not None and len(sequence.steps) >= self.iterations:
+        if done:
             return None
-        self.branch.nodes = []
         if self.unchanged and self.trigger.place(sequence.generated) is None:
             shown = len(self.approximate) - sequence.carried
             self.asked = proposed.copy()
@@ -104,10 +110,11 @@ class Glimpse(Method):
         carried = sequence.tokens[len(sequence.tokens) - sequence.carried :]
         found = carried + guesses
         ends = [place for place, token in enumerate(found) if token in sequence.end_tokens]
-        found = found[: ends[0]] if ends else found
+        found = self.trigger.before(self.stop, found[: ends[0]] if ends else found)
         self.approximate = found[: self.trigger.place(found)]
+        self.behind = len(sequence.generated)
         if self.record:
-            self.history.append((len(sequence.generated), self.approximate))
+            self.history.append((self.behind, self.approximate))
 
     def required_nodes(self) -> set[int]:
         return self.inner.required_nodes() | self.branch.required(self.asked)
@@ -124,13 +131,14 @@ class Glimpse(Method):
             self.answer = self.branch.answer if repeats >= self.unchanged else None
 
     def artifacts(self) -> dict[str, Any]:
-        """The approximate tokens, the answer that was read (None where it did not end the text),
-        and with `record` (exact tokens, approximate tokens) before the first iteration and after
-        each.
+        """The approximate tokens, how many exact ones they stood `behind`, the answer that was read
+        there (None where it did not end the text), and with `record` (exact tokens, approximate
+        tokens) before the first iteration and after each.
         """
         return {
             **self.inner.artifacts(),
             "approximate": self.approximate,
+            "behind": self.behind,
             "answer": self.answer,
             "history": self.history,
         }

@@ -23,8 +23,9 @@ _REFERENCE = re.compile(r"####\s*(.+)")
 
 @dataclass(frozen=True)
 class Asked:
-    """A question as the model reads it, and how its answer is scored (None: it cannot be)."""
+    """A question, what the model reads, and how an answer is scored (None: it cannot be)."""
 
+    question: str
     prompt: str
     score: Callable[[str], float] | None = None
 
@@ -59,7 +60,8 @@ class TaskSource(Source):
     def ask(self, question: str, shots: int) -> Asked:
         body = f"Question: {question.strip()}\nAnswer:"
         example = Example(self.kinds[0], body, "")
-        return Asked(self.task.prompt(example, self._shown(self.kinds[0], shots)))
+        shown = self._shown(self.kinds[0], shots)
+        return Asked(question.strip(), self.task.prompt(example, shown))
 
     def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
         each = -(-count // len(self.kinds))
@@ -74,7 +76,8 @@ class TaskSource(Source):
         def score(answer: str) -> float:
             return float(self.task.score(example, SAYING + answer) or 0.0)
 
-        return Asked(self.task.prompt(example, self._shown(example.kind, shots)), score)
+        prompt = self.task.prompt(example, self._shown(example.kind, shots))
+        return Asked(_question(example.body), prompt, score)
 
 
 class FileSource(Source):
@@ -91,7 +94,7 @@ class FileSource(Source):
 
     def ask(self, question: str, shots: int) -> Asked:
         shown, _ = self._parts(shots)
-        return Asked(shown + f"Question: {question.strip()}\nAnswer:")
+        return Asked(question.strip(), shown + f"Question: {question.strip()}\nAnswer:")
 
     def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
         shown, rest = self._parts(shots)
@@ -100,10 +103,10 @@ class FileSource(Source):
             raise TaskError(
                 f"{self.path} has {len(rest)} questions beside {shots} worked examples, not {count}"
             )
-        return [Asked(shown + one.body, one.score) for one in rest[:count]]
+        return [Asked(_question(one.body), shown + one.body, one.score) for one in rest[:count]]
 
     def _parts(self, shots: int) -> tuple[str, list["_Line"]]:
-        """The worked examples as text, and the other lines."""
+        """The worked examples as text, and the other lines, of equal questions one."""
         worked = [line for line in self.lines if line.rationale][:shots]
         if len(worked) < shots:
             raise TaskError(
@@ -111,7 +114,9 @@ class FileSource(Source):
                 "ask for fewer worked examples with --shots"
             )
         shown = "".join(line.body + line.completion + SEPARATOR for line in worked)
-        return shown, [line for line in self.lines if line not in worked]
+        bodies = {line.body for line in worked}
+        others = {line.body: line for line in reversed(self.lines) if line.body not in bodies}
+        return shown, list(others.values())[::-1]
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,11 @@ def _text(row: Mapping[str, Any], field: str, where: str) -> str:
     if not isinstance(row.get(field), str) or not row[field].strip():
         raise TaskError(f'{where}: "{field}" must be a text that is not empty')
     return str(row[field])
+
+
+def _question(body: str) -> str:
+    """The question in what stands behind the worked examples."""
+    return body.removeprefix("Question: ").removesuffix("\nAnswer:")
 
 
 def _plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from leapdecode.errors import OptionError
@@ -25,6 +26,11 @@ class Trigger:
     def __repr__(self) -> str:
         return f"Trigger({self.words!r})"
 
+    @cached_property
+    def special(self) -> frozenset[int]:
+        """Ids that are no text, such as the end of one."""
+        return frozenset(getattr(self.tokenizer, "all_special_ids", ()))
+
     def text(self, tokens: Sequence[int]) -> str:
         """Tokens as text."""
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
@@ -38,6 +44,15 @@ class Trigger:
             return None
         whole = range(len(tokens) + 1)
         return max(size for size in whole if len(self.text(tokens[:size]).rstrip()) <= begins)
+
+    def before(self, stop: Sequence[str], tokens: list[int]) -> list[int]:
+        """The tokens before the first special one, or the one that completes a stop string."""
+        ends = (place for place, token in enumerate(tokens) if token in self.special)
+        found = tokens[: next(ends, None)]
+        if not any(one in self.text(found) for one in stop):
+            return found
+        whole = (found[:size] for size in range(1, len(found) + 1))
+        return next(one[:-1] for one in whole if any(end in self.text(one) for end in stop))
 
     def behind(self, text: str) -> str | None:
         """What follows the trigger in a text, whatever its case; None where it does not occur."""
