@@ -30,6 +30,8 @@ WITH_OPTIONS = {
     "compare",
     "tune",
     "solve",
+    "answer",
+    "calibrate",
     "collect",
     "train",
 }  # of a command line, a line or more each

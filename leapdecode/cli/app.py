@@ -12,6 +12,8 @@ from leapdecode.cli.cllm import cllm
 from leapdecode.cli.cllm_train import train
 from leapdecode.cli.demo import demo
 from leapdecode.cli.doctor import doctor
+from leapdecode.cli.fastcot import fastcot
+from leapdecode.cli.fastcot_compare import compare as compare_answers
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
 from leapdecode.cli.report import report
@@ -51,6 +53,8 @@ for command in (demo, generate, chat, bench, report, tune, methods, doctor):
     app.command()(command)
 tree.command()(compare)
 app.add_typer(tree)
+fastcot.command("compare")(compare_answers)
+app.add_typer(fastcot)
 cllm.command()(train)
 app.add_typer(cllm)
 

@@ -133,11 +133,13 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
             find_strategy(strategy).scheduling(strategy, settings["batch_size"])
 
 
-def place(output: Path | None, resume: bool) -> Path:
-    """The folder of the results; raises `OptionError` where a new run would write over an old."""
+def place(output: Path | None, resume: bool, root: str = "trees") -> Path:
+    """The folder of the results, without `output` a new one in `root`; raises `OptionError` where a
+    new run would write over an old.
+    """
     from datetime import datetime
 
-    folder = output or Path("trees") / datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder = output or Path(root) / datetime.now().strftime("%Y%m%d-%H%M%S")
     if resume and output is None:
         raise OptionError("--resume needs --output, the folder to go on in")
     if not resume and folder.exists() and any(folder.iterdir()):

@@ -1,0 +1,123 @@
+"""How `leapdecode fastcot compare` runs comparisons and studies, and keeps them."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from leapdecode.cli.common import counting_progress
+from leapdecode.cli.fastcot_compare import bounds_of, calibrates, early_of, loss_of
+from leapdecode.cli.fastcot_given import source_of
+from leapdecode.cli.results import resuming
+from leapdecode.cli.show_fastcot import waiting
+from leapdecode.cli.tree_results import close_last_line
+
+
+def compared(
+    llm: Any, settings: Mapping[str, Any], wanted: Sequence[Any], folder: Path, resume: bool
+) -> dict[str, Any]:
+    """Compare what is missing in the folder, then write the page; the document."""
+    from leapdecode.measure.fastcot.compare import Comparison, parted
+    from leapdecode.measure.fastcot.contenders import contenders
+    from leapdecode.measure.fastcot.page import document, write
+    from leapdecode.measure.fastcot.records import read
+    from leapdecode.measure.trees.runs import describe
+
+    source = source_of(settings["task"], settings["shots"])
+    parts = (settings["calibration"], settings["limit"], settings["seed"], settings["shots"])
+    first, questions = parted(source, *parts)
+    # resumed runs have the same questions, as the last batch holds what is left of them
+    facts = {key: value for key, value in settings.items() if key != "limit"}
+    run = describe(llm, folder, facts | {"questions": settings["limit"]}, resume)
+    found = calibrated(llm, settings, first, folder) if calibrates(settings, wanted) else None
+    bounds = bounds_of(settings) if found is None else [found.iterations]
+    every = contenders(wanted, bounds or [], *early_of(settings))
+    work = Comparison(
+        llm, every, questions, settings["batch_size"], settings["trigger"], settings["seed"]
+    )
+    measure(work, folder)
+    report = document(read(folder), [one.key for one in every], found, run)
+    write(folder, report)
+    return report
+
+
+def calibrated(
+    llm: Any, settings: Mapping[str, Any], questions: Sequence[Any], folder: Path
+) -> Any:
+    """The bound of FastCoT with Jacobi decoding, kept in the folder."""
+    from leapdecode.reasoning.fastcot import Answerer, plan_of
+    from leapdecode.reasoning.fastcot.calibration import Calibration, calibrate
+
+    path = folder / "calibration.json"
+    if path.exists():
+        return Calibration.parse(json.loads(path.read_text(encoding="utf-8")))
+    plan = plan_of(window=early_of(settings)[2])
+    with waiting("calibrating"):
+        answerer = Answerer(llm, settings["batch_size"], settings["trigger"])
+        found = calibrate(answerer, questions, plan, loss_of(settings), settings["step"])
+    path.write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
+    return found
+
+
+def measure(work: Any, folder: Path) -> None:
+    """Answer what is missing, with a progress bar on stderr where that is a terminal."""
+    from leapdecode.measure.fastcot.records import RECORDS, read
+
+    keys = {one.key for one in work.contenders}
+    done = {(one.key, one.batch) for one in read(folder) if one.key in keys}
+    close_last_line(folder / RECORDS)
+    with counting_progress() as progress, (folder / RECORDS).open("a", encoding="utf-8") as file:
+        bar = progress.add_task("comparing", total=work.total, completed=len(done))
+        try:
+            for record in work.run(done):
+                file.write(record.line())
+                file.flush()
+                progress.update(bar, advance=1, description=work.doing)
+        except KeyboardInterrupt:
+            again = resuming(sys.argv[1:], folder)
+            typer.echo(f"\nstopped; go on with\n  {again}", err=True)
+            raise
+
+
+def studied(
+    llm: Any, settings: Mapping[str, Any], study: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    """One of the paper's figures as rows, with its page; the document."""
+    from leapdecode.measure.fastcot.study_page import document, write
+    from leapdecode.measure.trees.runs import describe
+
+    kind = study["study"]
+    run = describe(llm, folder, settings, resume=False)
+    with counting_progress() as progress:
+        bar = progress.add_task(settings["preset"], total=None)
+        rows = _rows(llm, settings, study, lambda: progress.update(bar, advance=1))
+    task = None if kind == "row_costs" else settings["task"]
+    report = document(settings["preset"], task, rows, run)
+    write(folder, report, kind, study["summary"])
+    return report
+
+
+def _rows(
+    llm: Any, settings: Mapping[str, Any], study: Mapping[str, Any], tick: Any
+) -> list[dict[str, Any]]:
+    from leapdecode.measure.fastcot.studies import corrupted, curves, plans, row_costs_of
+    from leapdecode.reasoning.fastcot import Answerer, plan_of
+
+    if study["study"] == "row_costs":
+        return row_costs_of(llm)
+    source = source_of(settings["task"], settings["shots"])
+    questions = source.questions(settings["limit"], settings["seed"], settings["shots"])
+
+    def make() -> Any:
+        return Answerer(llm, settings["batch_size"], settings["trigger"])
+
+    if study["study"] == "corrupted":
+        plan = plan_of("autoregressive")
+        return corrupted(make, questions, plan, study["left"], settings["seeds"], tick)
+    windows = study.get("windows", [early_of(settings)[2]])
+    by_name = plans(study["contenders"], windows)
+    return curves(make, questions, by_name, settings["step"], tick)

@@ -1,0 +1,147 @@
+"""How answers from a glimpse, bounds and comparisons are shown."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ENDED = {
+    "stop": "the rationale ended by itself",
+    "length": "the rationale was cut at its most tokens",
+    "iterations": "given up at the bound",
+    "answer": "given up, as the answer stayed the same",
+}
+MARKS = ("\u27e6~", "~\u27e7")  # round approximate tokens
+
+
+def show(asked: Any, found: Any, trigger: Any) -> None:
+    """Exact part, approximate tokens, answer and score; what was done goes to stderr."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from leapdecode.plain import escape
+    from leapdecode.reasoning.fastcot.calibration import score
+
+    console = Console(highlight=False)
+    shown = Text(escape(trigger.text(found.exact).strip()))
+    if found.approximate:
+        inside = escape(trigger.text(found.approximate).strip())
+        shown.append(" ").append(f"{MARKS[0]}{inside}{MARKS[1]}", style="magenta italic")
+    console.print(shown, soft_wrap=True)
+    answer = "none" if found.answer is None else escape(found.answer)
+    console.print(Text("answer: ", style="bold").append(answer, style="not bold"))
+    if asked.score is not None:
+        console.print(Text(f"score: {score(asked, found.answer):.4g}"))
+    Console(stderr=True, highlight=False).print(Text(told(found)), style="dim", soft_wrap=True)
+
+
+def told(found: Any) -> str:
+    """What was done, in one line."""
+    return (
+        f"{len(found.exact)} exact and {len(found.approximate)} approximate tokens after "
+        f"{found.iterations} iterations ({ENDED[found.ended]}), then {found.answer_iterations} "
+        "of the answer"
+    )
+
+
+def document(llm: Any, asked: Any, plan: Any, found: Any, answerer: Any) -> dict[str, Any]:
+    """What `answer --json` prints."""
+    from leapdecode.reasoning.fastcot.calibration import score
+
+    trigger = answerer.trigger
+    return {
+        "schema": 1,
+        "model": llm.name,
+        "method": plan.method.name,
+        "question": asked.question,
+        "prompt_token_ids": answerer.driver.record.results[0].prompt_token_ids,
+        "exact": {"token_ids": found.exact, "text": trigger.text(found.exact)},
+        "approximate": {"token_ids": found.approximate, "text": trigger.text(found.approximate)},
+        "trigger": trigger.words,
+        "answer": found.answer,
+        "score": None if asked.score is None else score(asked, found.answer),
+        "ended": found.ended,
+        "iterations": found.iterations,
+        "answer_iterations": found.answer_iterations,
+    }
+
+
+def show_calibration(found: Any) -> None:
+    """The curve, and the bound."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None)
+    for name in ("iterations", "accuracy", "exact", "approximate", "ended"):
+        table.add_column(name, justify="right")
+    for point in found.curve:
+        mark = " *" if point.iterations == found.iterations else "  "
+        table.add_row(
+            f"{point.iterations}{mark}", f"{100 * point.accuracy:.1f}%", f"{point.exact:.1f}",
+            f"{point.approximate:.1f}", f"{100 * point.ended:.0f}%",
+        )  # fmt: skip
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(Text(bound_text(found)), soft_wrap=True)
+
+
+def bound_text(found: Any) -> str:
+    """The bound in one line."""
+    return (
+        f"* {found.iterations} iterations: from there on a loss of at most "
+        f"{100 * found.max_loss:.4g} points on {found.questions} questions; there "
+        f"{100 * found.loss:.4g}"
+    )
+
+
+def show_comparison(report: Mapping[str, Any], folder: Path) -> None:
+    """The table, the bound, and where the page is."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from leapdecode.measure.fastcot.page import SHORT, cells
+
+    made = Table(title=str(report["task"]), box=None)
+    for name in SHORT:
+        made.add_column(name, justify="left" if name == SHORT[0] else "right")
+    for row in report["rows"]:
+        found = cells(row)
+        made.add_row(*(Text(found[name]) for name in SHORT))
+    console = Console(highlight=False)
+    console.print(made)
+    console.print(Text(str(folder / "report.html")), soft_wrap=True)
+
+
+def show_study(report: Mapping[str, Any], study: str, folder: Path) -> None:
+    """The rows of a study, and where the page is."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from leapdecode.measure.fastcot.study_page import KINDS
+
+    kind = KINDS[study]
+    made = Table(title=report["preset"], box=None)
+    for place, name in enumerate(kind.head):
+        made.add_column(name, justify="left" if place < kind.names else "right")
+    for row in report["rows"]:
+        made.add_row(*(Text(cell) for cell in kind.cells(row)))
+    console = Console(highlight=False)
+    console.print(made)
+    console.print(Text(str(folder / "report.html")), soft_wrap=True)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A spinner on stderr where that is a terminal."""
+    from rich.console import Console
+
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield

@@ -1,0 +1,126 @@
+"""What is compared: whole chains of thought, and ways to answer before their end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from leapdecode.errors import OptionError, UnknownName, with_suggestions
+from leapdecode.methods import find
+from leapdecode.reasoning.fastcot import Plan, plan_of
+from leapdecode.reasoning.fastcot.answering import WINDOW
+
+COT, FASTCOT = "cot", "fastcot"
+DEFAULT = (
+    "cot", "cot:auto", "fastcot", "fastcot-without-byproducts", "fastcot-exact-part",
+    "fastcot-early", "fastcot-early:auto",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to answer.
+
+    Attributes:
+        method: what decodes the rationale where nobody says; `fixed` where nobody may.
+        bounded: whether the rationale is given up after a number of iterations.
+        early: whether it is given up when the answer read beside it stays the same.
+        glimpse: whether approximate tokens are shown.
+    """
+
+    method: str
+    bounded: bool = False
+    early: bool = False
+    glimpse: bool = True
+    fixed: bool = False
+
+
+KINDS: Mapping[str, Kind] = {
+    "cot": Kind("autoregressive"),
+    "fastcot": Kind("jacobi", bounded=True),
+    "fastcot-without-byproducts": Kind("autoregressive", bounded=True, glimpse=False, fixed=True),
+    "fastcot-exact-part": Kind("jacobi", bounded=True, glimpse=False),
+    "fastcot-early": Kind("jacobi", early=True),
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A contender as it was written: KIND, or KIND:METHOD with options of the method."""
+
+    written: str
+    kind: Kind
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to answer, with its bound or its number of readings.
+
+    Attributes:
+        name: as it was written.
+        plan: how it answers.
+    """
+
+    name: str
+    plan: Plan
+
+    @property
+    def key(self) -> tuple[str, int | None, int, float]:
+        """What its records are found by: name, bound, readings, confidence."""
+        return self.name, self.plan.iterations, self.plan.unchanged, self.plan.confidence
+
+    @property
+    def label(self) -> str:
+        """Its name in a progress bar and on plots."""
+        return label_of(*self.key)
+
+
+def label_of(name: str, bound: int | None, unchanged: int, confidence: float) -> str:
+    """A contender in one line: "fastcot, 20 iterations"."""
+    parts = [name]
+    parts += [] if bound is None else [f"{bound} iterations"]
+    parts += [f"{unchanged} readings"] if unchanged else []
+    parts += [f"from {confidence:g} on"] if confidence else []
+    return ", ".join(parts)
+
+
+def wanted(written: str) -> tuple[Kind, str, list[str]]:
+    """Kind, method, and options as KEY=VALUE of a contender; raises `UnknownName`, `OptionError`.
+
+    Where no method is named, the kind's own is meant.
+    """
+    name, *rest = written.split(":")
+    if name not in KINDS:
+        raise UnknownName(with_suggestions(f"unknown contender {name!r}", name, KINDS))
+    kind = KINDS[name]
+    if not rest:
+        return kind, kind.method, []
+    if kind.fixed:
+        raise OptionError(f"{name} decodes by {kind.method}, so it takes no method: {written!r}")
+    find(rest[0])
+    return kind, rest[0], rest[1:]
+
+
+def contenders(
+    asked: Sequence[Wanted],
+    bounds: Sequence[int],
+    readings: Sequence[int] = (1,),
+    confidences: Sequence[float] = (0.0,),
+    window: int | str = WINDOW,
+) -> list[Contender]:
+    """Every contender with every bound, or with every number of readings and confidence."""
+    found = list[Contender]()
+    for one in asked:
+        plan = plan_of(one.method, window, one.options, glimpse=one.kind.glimpse)
+        plans = [plan]
+        if one.kind.bounded:
+            plans = [plan.at(bound) for bound in bounds]
+        elif one.kind.early:
+            plans = [
+                replace(plan, unchanged=count, confidence=share)
+                for count in readings
+                for share in confidences
+            ]
+        found += [Contender(one.written, plan) for plan in plans]
+    return found
