@@ -101,6 +101,9 @@ def test_a_block_that_is_not_the_models_choice_is_dropped_alone():
 def test_batches_that_are_split_give_the_same(monkeypatch):
     texts = known()
     whole = trajectories(runner("gpt2"), texts, 5)
+    monkeypatch.setitem(cached.FORWARD_ROWS, "cpu", 1)  # a forward for every number of rows
+    assert trajectories(runner("gpt2"), texts, 5) == whole
+    monkeypatch.setitem(cached.FORWARD_ROWS, "cpu", 1000)
     monkeypatch.setattr(cached, "ELEMENTS", 40 * VOCABULARY)
     assert trajectories(runner("gpt2"), texts, 5) == whole
     assert [trajectories(runner("gpt2"), [text], 5)[0] for text in texts] == whole
@@ -112,6 +115,7 @@ def test_a_batch_takes_as_many_forwards_as_its_longest_trajectory(monkeypatch):
     monkeypatch.setattr(
         cached.CachedTexts, "close", lambda self: (made.append(self.forwards), close(self))
     )
+    monkeypatch.setitem(cached.FORWARD_ROWS, "cpu", 1000)
     texts = known()
     found = trajectories(runner("gpt2"), texts, 5)
     longest = max(len(states) for blocks in found for states in blocks)

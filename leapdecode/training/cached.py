@@ -5,7 +5,7 @@ Shapes: B texts of a forward, R rows of the longest, S slots, V vocabulary.
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,6 +17,7 @@ from leapdecode.model.runner import Runner
 from leapdecode.training.visibility import CLEAN, PAD, UNUSED, Places, block_mask
 
 ELEMENTS = 1 << 26  # of the logits or the mask of one forward; larger ones are split
+FORWARD_ROWS = {"cpu": 32, "other": 4096}  # rows that cost as much as a forward of none
 
 
 @dataclass
@@ -84,16 +85,24 @@ class CachedTexts:
                 found += [[] for _ in chosen]
         return [one[len(one) - len(row.ids) :] for one, row in zip(found, rows, strict=True)]
 
-    def _parts(self, rows: Sequence[Rows]) -> Iterator[range]:
-        """Adjoining texts whose forward is not too large, or one text."""
-        first, width = 0, max(self.runner.vocabulary, self.cache.slots)
-        for number in range(1, len(rows) + 1):
-            if number < len(rows):
-                most = max(len(one.ids) for one in rows[first : number + 1])
-                if (number + 1 - first) * most * width <= ELEMENTS:
-                    continue
-            yield range(first, number)
-            first = number
+    def _parts(self, rows: Sequence[Rows]) -> list[range]:
+        """Adjoining texts, each of one forward: as little padding as is worth a forward more, and
+        no forward that is too large unless it is of one text.
+        """
+        width = max(self.runner.vocabulary, self.cache.slots)
+        forward = FORWARD_ROWS["cpu" if self.runner.device.type == "cpu" else "other"]
+        counts = [len(one.ids) for one in rows]
+        best = [(0, list[range]())]  # of the first texts: least cost in rows, and how
+        for end in range(1, len(rows) + 1):
+            found, most = list[tuple[int, list[range]]](), 0
+            for start in range(end - 1, -1, -1):
+                most = max(most, counts[start])
+                if start < end - 1 and (end - start) * most * width > ELEMENTS:
+                    break
+                cost = best[start][0] + forward + (end - start) * most
+                found.append((cost, [*best[start][1], range(start, end)]))
+            best.append(min(found, key=lambda one: one[0]))
+        return best[-1][1]
 
     @torch.inference_mode()
     def _forward(
