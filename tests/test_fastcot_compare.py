@@ -336,12 +336,13 @@ def test_rows_say_what_was_lost_and_saved(compared):
     )
     early = next(row for row in found if row["method"] == "fastcot-early")
     assert (early["bound"], early["unchanged"]) == (None, 1)
+    assert early["iterations_saved"] >= 0
     assert all(row["rationale_equal"] for row in found)
 
 
 def batch(method, number, seconds, scores, exact, bound=None, ended="stop"):
     replies = [
-        Reply(place, "1", score, ended, 4, 1, exact, 0, 2) for place, score in enumerate(scores)
+        Reply(place, "1", score, ended, 4, 1, exact, 0, 3, 2) for place, score in enumerate(scores)
     ]
     times = dict.fromkeys((*PARTS, "other"), seconds / 6)
     return BatchRecord(method, bound, 0, 0.0, number, seconds, times, replies)

@@ -28,7 +28,7 @@ def show(asked: Any, found: Any, trigger: Any) -> None:
     if found.approximate:
         inside = escape(trigger.text(found.approximate).strip())
         shown.append(" ").append(f"{MARKS[0]}{inside}{MARKS[1]}", style="magenta italic")
-    console.print(shown, soft_wrap=True)
+    console.print(shown if shown else Text("(no rationale)", style="dim"), soft_wrap=True)
     answer = "none" if found.answer is None else escape(found.answer)
     console.print(Text("answer: ", style="bold").append(answer, style="not bold"))
     if asked.score is not None:

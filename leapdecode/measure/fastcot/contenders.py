@@ -79,10 +79,15 @@ class Contender:
 def label_of(name: str, bound: int | None, unchanged: int, confidence: float) -> str:
     """A contender in one line: "fastcot, 20 iterations"."""
     parts = [name]
-    parts += [] if bound is None else [f"{bound} iterations"]
-    parts += [f"{unchanged} readings"] if unchanged else []
+    parts += [] if bound is None else [counted(bound, "iteration")]
+    parts += [counted(unchanged, "reading")] if unchanged else []
     parts += [f"from {confidence:g} on"] if confidence else []
     return ", ".join(parts)
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its noun."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def wanted(written: str) -> tuple[Kind, str, list[str]]:

@@ -35,7 +35,7 @@ class Reply:
     Attributes:
         question: its number.
         exact: token ids of the rationale, `approximate` how many stood behind them.
-        answer_tokens: generated behind the trigger.
+        tokens: decoded of the rationale, `answer_tokens` behind the trigger.
         iterations: forwards of the rationale that gave tokens, `answer_iterations` of the answer.
     """
 
@@ -47,6 +47,7 @@ class Reply:
     answer_iterations: int
     exact: list[int]
     approximate: int
+    tokens: int
     answer_tokens: int
 
 
@@ -110,7 +111,8 @@ def record_of(
     replies = [
         Reply(
             number, one.answer, score(question, one.answer), one.ended, one.iterations,
-            one.answer_iterations, one.exact, len(one.approximate), one.answer_length,
+            one.answer_iterations, one.exact, len(one.approximate), one.length,
+            one.answer_length,
         )
         for number, question, one in zip(numbers, asked, answered, strict=True)
     ]  # fmt: skip

@@ -39,7 +39,7 @@ def row(key: Key, own: By, plain: By) -> dict[str, Any]:
         for batch in both
         for mine, theirs in zip(own[batch].replies, plain[batch].replies, strict=True)
     ]
-    tokens = sum(len(one.exact) + one.answer_tokens for one in replies)
+    tokens = sum(one.tokens + one.answer_tokens for one in replies)
     iterations = sum(one.iterations + one.answer_iterations for one in replies)
     loss = mean_interval([theirs.score - mine.score for mine, theirs in pairs]) if pairs else None
     time = median_interval(saved) if saved else None

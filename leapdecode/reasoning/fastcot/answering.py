@@ -128,6 +128,8 @@ class Answered:
         ended: "stop", "length", "iterations" or "answer": what ended the rationale.
         iterations: forwards of the rationale that gave tokens; `answer_iterations` those of the
             answer.
+        length: tokens that were decoded of the rationale: the exact ones, and those of the forward
+            in which the answer was read.
         answer_length: tokens generated for the answer alone.
         history: with `record`, (exact tokens, approximate tokens) before each iteration.
     """
@@ -138,6 +140,7 @@ class Answered:
     ended: str
     iterations: int
     answer_iterations: int
+    length: int
     answer_length: int
     history: list[tuple[int, list[int]]] = field(default_factory=list)
 
@@ -237,7 +240,7 @@ def _answered(
 ) -> Answered:
     return Answered(
         found.token_ids[:size], said.approximate, said.answer, ended, found.forwards,
-        said.iterations, said.length, history,
+        said.iterations, len(found.token_ids), said.length, history,
     )  # fmt: skip
 
 
