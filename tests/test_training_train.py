@@ -17,7 +17,8 @@ from leapdecode.training.feed import Feed, Order
 from leapdecode.training.losses import Objective
 from leapdecode.training.noise import Draws
 from leapdecode.training.prompts import encoded, of_tasks
-from leapdecode.training.train import Training, train
+from leapdecode.training.settings import Training
+from leapdecode.training.train import train
 
 STEPS = 4
 SMALL = Training(
@@ -76,6 +77,18 @@ def test_a_stopped_run_goes_on_with_the_same_losses(data, draft, whole, tmp_path
     ours, theirs = weights(folder), weights(whole)
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_a_run_that_was_killed_while_it_saved_its_model_only_saves_it(data, draft, tmp_path, lora):
+    folder, settings = tmp_path / "model", Training(max_steps=2, batch_size=2, lora=lora)
+    train(draft, data, folder, settings, device="cpu")
+    saved, curve = weights(folder), lines(folder)
+    (folder / "provenance.json").unlink()
+    (folder / "model.safetensors").unlink()
+    assert train(draft, data, folder, settings, device="cpu", resume=True)["step"] == 2
+    assert lines(folder) == curve
+    assert all(torch.equal(value, saved[name]) for name, value in weights(folder).items())
 
 
 def test_the_model_is_one_that_every_command_takes(whole, draft):

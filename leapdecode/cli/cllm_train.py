@@ -97,6 +97,7 @@ def train(
     """
     from leapdecode.training.losses import Objective
     from leapdecode.training.noise import Draws
+    from leapdecode.training.settings import Training
 
     objective = Objective(divergence, beta, ar_weight, reduction)
     draws = Draws(recipe, loss, states, early, augment, fresh, window)
@@ -104,8 +105,6 @@ def train(
     if data is None:
         raise OptionError("--data DIR is missing: trajectories made by cllm collect")
     check_packages()
-    from leapdecode.training.train import Training
-
     settings = Training(
         epochs, max_steps, learning_rate, warmup, weight_decay, max_grad_norm, batch_size,
         accumulate, bf16, dtype, gradient_checkpointing, lora, lora_rank, save_every, keep, seed,

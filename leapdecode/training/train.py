@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainingArguments
+from transformers import TrainerState, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 
 from leapdecode.errors import OptionError
 from leapdecode.llm.loading import end_tokens
@@ -16,8 +17,7 @@ from leapdecode.model.traits import masks_of, refuse_by_flag
 from leapdecode.training.curves import Curves, plot
 from leapdecode.training.dataset import Trajectories, check_same
 from leapdecode.training.feed import Feed, Order
-from leapdecode.training.losses import Objective
-from leapdecode.training.noise import Draws
+from leapdecode.training.settings import Training
 from leapdecode.training.trainer import (
     PROVENANCE,
     ConsistencyTrainer,
@@ -36,57 +36,6 @@ VOLATILE = (
     "threads",
     "device",
 )  # may differ between the halves of one run
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a model is trained; the paper's settings are the defaults (section 4).
-
-    Attributes:
-        epochs: passes over the rows, each with states drawn anew.
-        max_steps: end after so many optimiser steps; 0 is no limit. The learning rate falls to 0
-            over the steps there are.
-        learning_rate, warmup: the peak, and the share of steps that it rises; then a cosine.
-        weight_decay, max_grad_norm: of AdamW; gradients are clipped to that norm.
-        batch_size: rows of a batch, on each process.
-        accumulate: batches whose gradients are added up for a step.
-        bf16: compute in bfloat16, with weights in the model's dtype.
-        dtype: of the weights.
-        checkpointing: compute activations again instead of keeping them.
-        lora, lora_rank: train low-rank adapters, merged into the model that is saved.
-        save_every: steps between checkpoints; `keep`: how many of them stay.
-        seed: of the order of rows and of the states that are drawn.
-    """
-
-    epochs: int = 1
-    max_steps: int = 0
-    learning_rate: float = 2e-5
-    warmup: float = 0.03
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    batch_size: int = 8
-    accumulate: int = 1
-    bf16: bool = False
-    dtype: str = "float32"
-    checkpointing: bool = False
-    lora: bool = False
-    lora_rank: int = 16
-    save_every: int = 200
-    keep: int = 2
-    seed: int = 0
-    objective: Objective = field(default_factory=Objective)
-    draws: Draws = field(default_factory=Draws)
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "accumulate", "lora_rank", "save_every", "keep"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"--{name.replace('_', '-')} must be at least 1")
-        if not 0 < self.learning_rate < 1:
-            raise OptionError(f"--learning-rate {self.learning_rate} must lie between 0 and 1")
-        if not 0 <= self.warmup < 1:
-            raise OptionError(f"--warmup {self.warmup} must be a share of the steps, below 1")
-        if self.max_steps < 0 or self.weight_decay < 0 or self.max_grad_norm < 0:
-            raise OptionError("--max-steps, --weight-decay and --max-grad-norm are at least 0")
 
 
 def train(
@@ -127,7 +76,7 @@ def train(
     trainer.add_callback(Provenance(known))
     if stop_after:
         trainer.add_callback(StopAfter(stop_after))
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    go_on(trainer, checkpoint)
     state = trainer.state
     if state.global_step >= state.max_steps:
         _save(trainer, folder, settings)
@@ -136,6 +85,17 @@ def train(
     if main:
         plot(folder)
     return {**known, "step": state.global_step, "of_steps": state.max_steps}
+
+
+def go_on(trainer: ConsistencyTrainer, checkpoint: Path | None) -> None:
+    """Train from a checkpoint, or from the start; a checkpoint of the last step is only loaded."""
+    if checkpoint is not None:
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        if state.global_step >= state.max_steps:
+            trainer.state = state
+            trainer._load_from_checkpoint(str(checkpoint))
+            return
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
 
 def _place(folder: Path, known: Mapping[str, Any], resume: bool) -> None:
@@ -229,6 +189,7 @@ def _arguments(folder: Path, settings: Training, device: torch.device) -> Traini
         use_cpu=device.type == "cpu",
         report_to="none",
         remove_unused_columns=False,
+        ddp_find_unused_parameters=False,
         dataloader_pin_memory=device.type != "cpu",
         disable_tqdm=True,
     )
