@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,15 @@ def with_adapters(model: Any, settings: Training) -> Any:
     return get_peft_model(model, adapters)
 
 
+def _checkpointing(wanted: bool) -> dict[str, Any]:
+    """Arguments that have activations computed again, by the name that transformers has for it."""
+    known = {field.name for field in fields(TrainingArguments)}
+    name = next(
+        one for one in ("activation_checkpointing", "gradient_checkpointing") if one in known
+    )
+    return {name: wanted, f"{name}_kwargs": {"use_reentrant": False}}
+
+
 def _arguments(folder: Path, settings: Training, device: torch.device) -> TrainingArguments:
     return TrainingArguments(
         output_dir=str(folder),
@@ -179,8 +188,7 @@ def _arguments(folder: Path, settings: Training, device: torch.device) -> Traini
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
         bf16=settings.bf16,
-        activation_checkpointing=settings.checkpointing,
-        activation_checkpointing_kwargs={"use_reentrant": False},
+        **_checkpointing(settings.checkpointing),
         logging_steps=1,
         save_strategy="steps",
         save_steps=settings.save_every,
