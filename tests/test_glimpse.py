@@ -6,6 +6,7 @@ from tiny import CONFIGS, finish, new_model
 
 from leapdecode.core import Request, SamplingParams, TokenTree
 from leapdecode.methods.autoregressive import Autoregressive
+from leapdecode.methods.base import NoMore
 from leapdecode.methods.jacobi import FILL, Jacobi
 from leapdecode.model.runner import Runner
 from leapdecode.reasoning.fastcot.branch import AnswerBranch
@@ -17,7 +18,7 @@ class ThreeSteps(Autoregressive):
 
     def propose(self, sequence):
         if len(sequence.steps) == 3:
-            return None
+            raise NoMore
         return (yield from super().propose(sequence))
 
 

@@ -6,7 +6,7 @@ from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, Ste
 from leapdecode.engine.exact_trees import Carried, arrange
 from leapdecode.engine.logprobs import of_path
 from leapdecode.errors import InvalidTree
-from leapdecode.methods.base import Asking, Method
+from leapdecode.methods.base import Method, NoMore
 from leapdecode.verify.walk import walk
 
 Decoding = Generator[Asked, ForwardResult | None, None]
@@ -60,7 +60,9 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             method.observe(sequence, tree, own)
 
 
-def _proposed(method: Method, sequence: Sequence) -> Asking:
+def _proposed(
+    method: Method, sequence: Sequence
+) -> Generator[Asked, ForwardResult | None, TokenTree | None]:
     """The method's next tree, cut by its budget, which carried rows are charged to as well.
 
     None where the method wants no more of the text.
@@ -71,8 +73,9 @@ def _proposed(method: Method, sequence: Sequence) -> Asking:
             f"method {method.name!r}: propose must be a generator, a function that yields; "
             "one that needs no forwards overrides guess instead"
         )
-    tree = yield from proposing
-    if tree is None:
+    try:
+        tree = yield from proposing
+    except NoMore:
         return None
     if not isinstance(tree, TokenTree):
         raise InvalidTree(

@@ -15,7 +15,11 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
 
-Asking = Generator[Asked, ForwardResult | None, TokenTree | None]
+Asking = Generator[Asked, ForwardResult | None, TokenTree]
+
+
+class NoMore(Exception):
+    """Raised by `propose`: the method wants no more of the text, which ends as "aborted"."""
 
 
 def option(
@@ -100,7 +104,7 @@ class Method:
         """Set up the state for one sequence."""
 
     def propose(self, sequence: Sequence) -> Asking:
-        """The next tree, whose root is the pending token; None ends the text as "aborted"."""
+        """The next tree, whose root is the pending token; may raise `NoMore`."""
         return self.guess(sequence)
         yield  # a generator without requests
 

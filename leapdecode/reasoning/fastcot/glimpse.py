@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leapdecode.core import Sequence, TokenTree
-from leapdecode.methods.base import Asking, Method
+from leapdecode.methods.base import Asking, Method, NoMore
 from leapdecode.methods.jacobi import FILL
 from leapdecode.methods.registry import fresh
 from leapdecode.reasoning.fastcot.branch import AnswerBranch
@@ -86,10 +86,8 @@ class Glimpse(Method):
 
     def propose(self, sequence: Sequence) -> Asking:
         if self.answer is not None:
-            return None
+            raise NoMore
         proposed = yield from self.inner.propose(sequence)
-        if proposed is None:
-            return None
         self.own = self.asked = proposed
         done = self.iterations is not None and len(sequence.steps) >= self.iterations
         self.branch.nodes = []
@@ -98,7 +96,7 @@ class Glimpse(Method):
         nodes = glimpse_of(proposed)
         self._keep(sequence, [proposed.tokens[node] for node in nodes])
         if done:
-            return None
+            raise NoMore
         if self.unchanged and self.trigger.place(sequence.generated) is None:
             shown = len(self.approximate) - sequence.carried
             self.asked = proposed.copy()
