@@ -93,6 +93,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 EAGER_ONLY = ("gemma2", "gptj", "gpt_oss")  # these classes have no sdpa attention
 
 
+@torch.inference_mode(False)  # whoever asks first: others may want gradients
 def new_model(config: Any, dtype: torch.dtype = torch.float64, attention: str = "sdpa") -> Any:
     """A seeded random model; weights are scaled up so that its choices depend on what it attends
     to.
