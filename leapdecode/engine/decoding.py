@@ -6,7 +6,7 @@ from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, Ste
 from leapdecode.engine.exact_trees import Carried, arrange
 from leapdecode.engine.logprobs import of_path
 from leapdecode.errors import InvalidTree
-from leapdecode.methods.base import Method, NoMore
+from leapdecode.methods.base import Asking, Method, NoMore
 from leapdecode.verify.walk import walk
 
 Decoding = Generator[Asked, ForwardResult | None, None]
@@ -21,12 +21,14 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
     stats, carried = sequence.stats, Carried()
     while sequence.finish_reason is None:
         forwards, rows = stats.draft_forwards, stats.draft_rows
-        with carried.behind(sequence):
-            context, ended = len(sequence.tokens), carried.ends(sequence)
-            tree = None if ended else (yield from _proposed(method, sequence))
-        if ended:
-            tree = TokenTree(sequence.pending)
-        if tree is None:
+        try:
+            with carried.behind(sequence):
+                context, ended = len(sequence.tokens), carried.ends(sequence)
+                if ended:
+                    tree = TokenTree(sequence.pending)
+                else:
+                    tree = yield from _proposed(method, sequence)
+        except NoMore:
             sequence.finish_reason = "aborted"
             return
         asked = arrange(sequence, carried, tree)
@@ -60,23 +62,15 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             method.observe(sequence, tree, own)
 
 
-def _proposed(
-    method: Method, sequence: Sequence
-) -> Generator[Asked, ForwardResult | None, TokenTree | None]:
-    """The method's next tree, cut by its budget, which carried rows are charged to as well.
-
-    None where the method wants no more of the text.
-    """
+def _proposed(method: Method, sequence: Sequence) -> Asking:
+    """The method's next tree, cut by its budget, which carried rows are charged to as well."""
     proposing = method.propose(sequence)
     if not isinstance(proposing, Generator):
         raise InvalidTree(
             f"method {method.name!r}: propose must be a generator, a function that yields; "
             "one that needs no forwards overrides guess instead"
         )
-    try:
-        tree = yield from proposing
-    except NoMore:
-        return None
+    tree = yield from proposing
     if not isinstance(tree, TokenTree):
         raise InvalidTree(
             f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"

@@ -2,12 +2,8 @@
 them.
 """
 
-LOOPING = 0.1
+from leapdecode.training.clean import repeated_share
 
+__all__ = ["LOOPING", "repeated_share"]
 
-def repeated_share(ids: list[int], size: int = 4) -> float:
-    """Share of the text's `size`-grams of token ids that occurred before in it; above `LOOPING` the
-    text loops.
-    """
-    grams = [tuple(ids[start : start + size]) for start in range(len(ids) - size + 1)]
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
+LOOPING = 0.1  # a text loops where a larger share of its 4-grams of tokens occurred before

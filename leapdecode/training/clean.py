@@ -47,7 +47,7 @@ class Cleaning:
         return None
 
 
-def repeated_share(ids: Sequence[int], size: int) -> float:
+def repeated_share(ids: Sequence[int], size: int = 4) -> float:
     """The share of n-grams of `size` tokens that occurred before."""
     count = len(ids) - size + 1
     different = len({tuple(ids[start : start + size]) for start in range(count)})
