@@ -108,6 +108,7 @@ def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
     assert (report["schema"], report["task"]) == (1, "math")
     assert [row["method"] for row in report["rows"]] == ["cot", "fastcot", "fastcot-early"]
     bound = report["calibration"]["iterations"]
+    assert list(report["calibrations"]) == ["jacobi"]
     assert report["rows"][1]["bound"] == bound
     assert report["calibration"]["curve"][-1]["ended"] == 1
     assert command(*few).exit_code == 2  # not empty

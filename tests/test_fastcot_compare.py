@@ -380,13 +380,14 @@ def test_files_of_a_comparison(compared, tmp_path):
     every, _, records, _ = compared
     found = Calibration(3, 0.0, 0.03, 0.5, 2, [point(0, 0.1), point(3, 0.5)])
     run = {"model": "m", "task": "math"}
-    report = document(records, [one.key for one in every], found, run)
+    report = document(records, [one.key for one in every], {"jacobi": found}, run)
+    assert Calibration.parse(report["calibrations"]["jacobi"]) == found
     assert Calibration.parse(report["calibration"]) == found
     write(tmp_path, report)
     assert json.loads((tmp_path / "compare.json").read_text()) == report
     page = (tmp_path / "report.html").read_text()
     assert page.count("<svg") == 2
-    assert "3 iterations, by 2 questions of their own" in page
+    assert "jacobi: 3 iterations, by 2 other questions" in page
     assert "fastcot, 6 iterations" in (tmp_path / "report.md").read_text()
     for name in ("saved_time", "iterations"):
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
@@ -403,6 +404,17 @@ def test_contenders_are_named_by_kind_and_method():
     swept = contenders([written("fastcot-early")], [5], [1, 2], [0.0, 0.9])
     assert [one.key[2:] for one in swept] == [(1, 0.0), (1, 0.9), (2, 0.0), (2, 0.9)]
     assert swept[3].label == "fastcot-early, 2 readings, from 0.9 on"
+
+
+def test_each_method_has_its_own_bound():
+    names = ["fastcot", "fastcot-without-byproducts", "fastcot:lookahead", "fastcot-exact-part"]
+    asked = [written(name) for name in names]
+    assert [one.bound_of for one in asked] == ["jacobi", "jacobi", "lookahead", "jacobi"]
+    assert Wanted("fastcot:jacobi", asked[0].kind, "jacobi", {"window": 5}).bound_of == (
+        "jacobi:window=5"
+    )
+    bounded = contenders(asked, {"jacobi": [9], "lookahead": [3]})
+    assert [one.plan.iterations for one in bounded] == [9, 9, 3, 9]
 
 
 # studies

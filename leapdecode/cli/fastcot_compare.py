@@ -184,5 +184,6 @@ def merged(reports: list[dict[str, Any]], preset: str | None) -> dict[str, Any]:
         "preset": preset,
         "rows": [{"task": one["task"]} | row for one in reports for row in one["rows"]],
         "calibration": {one["task"]: one["calibration"] for one in reports},
+        "calibrations": {one["task"]: one["calibrations"] for one in reports},
         "run": {one["task"]: one["run"] for one in reports},
     }

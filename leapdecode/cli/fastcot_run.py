@@ -33,9 +33,9 @@ def compared(
     # resumed runs have the same questions, as the last batch holds what is left of them
     facts = {key: value for key, value in settings.items() if key != "limit"}
     run = describe(llm, folder, facts | {"questions": settings["limit"]}, resume)
-    found = calibrated(llm, settings, first, folder) if calibrates(settings, wanted) else None
-    bounds = bounds_of(settings) if found is None else [found.iterations]
-    every = contenders(wanted, bounds or [], *early_of(settings))
+    found = calibrated(llm, settings, wanted, first, folder) if calibrates(settings, wanted) else {}
+    bounds = {method: [one.iterations] for method, one in found.items()}
+    every = contenders(wanted, bounds or bounds_of(settings) or [], *early_of(settings))
     work = Comparison(
         llm, every, questions, settings["batch_size"], settings["trigger"], settings["seed"]
     )
@@ -46,20 +46,29 @@ def compared(
 
 
 def calibrated(
-    llm: Any, settings: Mapping[str, Any], questions: Sequence[Any], folder: Path
-) -> Any:
-    """The bound of FastCoT with Jacobi decoding, kept in the folder."""
+    llm: Any, settings: Mapping[str, Any], wanted: Sequence[Any], questions: Sequence[Any],
+    folder: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """The bound of FastCoT with each method that needs one, kept in the folder."""
+    from leapdecode.measure.fastcot.contenders import FASTCOT, KINDS
     from leapdecode.reasoning.fastcot import Answerer, plan_of
     from leapdecode.reasoning.fastcot.calibration import Calibration, calibrate
 
     path = folder / "calibration.json"
-    if path.exists():
-        return Calibration.parse(json.loads(path.read_text(encoding="utf-8")))
-    plan = plan_of(window=early_of(settings)[2])
-    with waiting("calibrating"):
-        answerer = Answerer(llm, settings["batch_size"], settings["trigger"])
-        found = calibrate(answerer, questions, plan, loss_of(settings), settings["step"])
-    path.write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = {method: Calibration.parse(one) for method, one in kept.items()}
+    for one in wanted:
+        if not one.kind.bounded or one.bound_of in found:
+            continue
+        method = KINDS[FASTCOT].method if one.kind.fixed else one.method
+        plan = plan_of(method, early_of(settings)[2], one.options)
+        with waiting(f"calibrating {one.bound_of}"):
+            answerer = Answerer(llm, settings["batch_size"], settings["trigger"])
+            found[one.bound_of] = calibrate(
+                answerer, questions, plan, loss_of(settings), settings["step"]
+            )
+        kept = {method: asdict(one) for method, one in found.items()}
+        path.write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return found
 
 

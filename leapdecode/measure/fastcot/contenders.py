@@ -52,6 +52,16 @@ class Wanted:
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def bound_of(self) -> str:
+        """The method, with its options, whose FastCoT sets the bound.
+
+        Iterations mean more tokens under a better method, so each has its own bound. Plain
+        decoding that is cut stops where FastCoT with Jacobi decoding stops (FastCoT, 5.2).
+        """
+        method = KINDS[FASTCOT].method if self.kind.fixed else self.method
+        return ":".join((method, *(f"{key}={value}" for key, value in self.options.items())))
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -109,18 +119,22 @@ def wanted(written: str) -> tuple[Kind, str, list[str]]:
 
 def contenders(
     asked: Sequence[Wanted],
-    bounds: Sequence[int],
+    bounds: Mapping[str, Sequence[int]] | Sequence[int],
     readings: Sequence[int] = (1,),
     confidences: Sequence[float] = (0.0,),
     window: int | str = WINDOW,
 ) -> list[Contender]:
-    """Every contender with every bound, or with every number of readings and confidence."""
+    """Every contender with every bound, or with every number of readings and confidence.
+
+    Bounds are those of all, or by `Wanted.bound_of`.
+    """
     found = list[Contender]()
     for one in asked:
         plan = plan_of(one.method, window, one.options, glimpse=one.kind.glimpse)
         plans = [plan]
         if one.kind.bounded:
-            plans = [plan.at(bound) for bound in bounds]
+            own = bounds[one.bound_of] if isinstance(bounds, Mapping) else bounds
+            plans = [plan.at(bound) for bound in own]
         elif one.kind.early:
             plans = [
                 replace(plan, unchanged=count, confidence=share)

@@ -44,15 +44,17 @@ PARTS = (
 
 
 def document(
-    records: Sequence[BatchRecord], keys: Sequence[Key], calibration: Calibration | None,
+    records: Sequence[BatchRecord], keys: Sequence[Key], calibrations: Mapping[str, Calibration],
     run: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """What `--json` prints."""
+    """What `--json` prints; `calibrations` by method, the first of them is `calibration` too."""
+    found = {method: asdict(one) for method, one in calibrations.items()}
     return {
         "schema": 1,
         "task": run["task"],
         "rows": rows(records, keys),
-        "calibration": None if calibration is None else asdict(calibration),
+        "calibration": next(iter(found.values()), None),
+        "calibrations": found,
         "run": dict(run),
     }
 
@@ -102,8 +104,8 @@ def blocks(report: Mapping[str, Any]) -> list[Block]:
             names=1,
         ),
     ]
-    found = report["calibration"]
-    return [*page, *calibrated(found)] if found else page
+    found = report["calibrations"]
+    return [*page, Heading("Bounds"), *map(calibrated, found, found.values())] if found else page
 
 
 def tidying(parts: Mapping[str, float]) -> str:
@@ -111,15 +113,14 @@ def tidying(parts: Mapping[str, float]) -> str:
     return f"{100 * parts['cache'] / parts['inference']:.1f}%" if parts["inference"] else NONE
 
 
-def calibrated(found: Mapping[str, Any]) -> list[Block]:
-    """The bound, and how it was found."""
-    text = (
-        f"{found['iterations']} iterations, by {found['questions']} questions of their own: the "
+def calibrated(method: str, found: Mapping[str, Any]) -> Words:
+    """The bound of a method, and how it was found."""
+    return Words(
+        f"{method}: {found['iterations']} iterations, by {found['questions']} other questions: the "
         f"least bound from which on accuracy is at most {points(found['max_loss'])} below that of "
         f"whole rationales ({percent(found['accuracy'])}); at the bound the loss is "
         f"{points(found['loss'])}."
     )
-    return [Heading("The bound"), Words(text)]
 
 
 def points(share: float) -> str:

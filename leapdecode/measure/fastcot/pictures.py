@@ -24,13 +24,14 @@ def draw(report: Mapping[str, Any]) -> Drawn:
     rows = [row for row in report["rows"] if row["saved_time"] is not None]
     if rows:
         found["saved_time"] = (SAVED, lambda: figure_saved(rows))
-    calibration = report["calibration"]
-    if calibration:
-        lines = {"fastcot": line_of(calibration["curve"])}
-        level = calibration["accuracy"] - calibration["max_loss"]
+    calibrations = report["calibrations"]
+    if calibrations:
+        lines = {method: line_of(one["curve"]) for method, one in calibrations.items()}
+        level = max(one["accuracy"] - one["max_loss"] for one in calibrations.values())
+        bounds = [one["iterations"] for one in calibrations.values()]
         found["iterations"] = (
             ITERATIONS,
-            lambda: figure_lines(lines, "iterations", level, calibration["iterations"]),
+            lambda: figure_lines(lines, "iterations", level, bounds),
         )
     return paint(found)
 
@@ -76,9 +77,9 @@ def figure_saved(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def figure_lines(
-    lines: Mapping[str, Line], across: str, level: float | None = None, at: float | None = None
+    lines: Mapping[str, Line], across: str, level: float | None = None, at: Sequence[float] = ()
 ) -> Figure:
-    """Accuracy by name of a line; `level` and `at` are marked."""
+    """Accuracy by name of a line; `level`, and a place `at` for each line, are marked."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.5, 3.2), layout="constrained")
@@ -88,8 +89,8 @@ def figure_lines(
         axes.plot(x, [100 * value for value in y], **looks(number), markersize=3)
     if level is not None:
         axes.axhline(100 * level, color=FAINT, linewidth=1)
-    if at is not None:
-        axes.axvline(at, color=FAINT, linewidth=1)
+    for number, place in enumerate(at):
+        axes.axvline(place, color=looks(number)["color"], linewidth=0.5)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(across)
     axes.set_ylabel("accuracy, %", color=INK)
