@@ -20,3 +20,8 @@ def _visible(character: str) -> str:
 def clean(text: object) -> str:
     """On one line, without what does not print: it could hide or reorder what stands around it."""
     return "".join(letter if letter.isprintable() else " " for letter in str(text))
+
+
+def one_line(text: str) -> str:
+    """`clean` text in which line feeds can still be seen."""
+    return clean(text.replace("\n", "⏎"))

@@ -34,6 +34,7 @@ WITH_OPTIONS = {
     "calibrate",
     "collect",
     "train",
+    "evaluate",
 }  # of a command line, a line or more each
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -9,7 +9,9 @@ from leapdecode import __version__
 from leapdecode.cli.bench import bench
 from leapdecode.cli.chat import chat
 from leapdecode.cli.cllm import cllm
+from leapdecode.cli.cllm_evaluate import evaluate
 from leapdecode.cli.cllm_train import train
+from leapdecode.cli.cllm_view import view
 from leapdecode.cli.demo import demo
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.fastcot import fastcot
@@ -56,6 +58,8 @@ app.add_typer(tree)
 fastcot.command("compare")(compare_answers)
 app.add_typer(fastcot)
 cllm.command()(train)
+cllm.command()(evaluate)
+cllm.command()(view)
 app.add_typer(cllm)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leapdecode.plain import clean
+from leapdecode.plain import clean, one_line
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -58,6 +58,13 @@ class Table:
 
 
 @dataclass(frozen=True)
+class States:
+    """Lines of texts, each with whether it is right; a wrong one is marked."""
+
+    lines: Sequence[Sequence[tuple[str, bool]]]
+
+
+@dataclass(frozen=True)
 class Picture:
     """A plot: for HTML an SVG element, for Markdown the path of an image."""
 
@@ -66,7 +73,7 @@ class Picture:
     caption: str
 
 
-Block = Heading | Words | Code | Facts | Table | Picture
+Block = Heading | Words | Code | Facts | Table | States | Picture
 
 
 def markdown(title: str, blocks: Iterable[Block]) -> str:
@@ -86,6 +93,9 @@ def _markdown(block: Block) -> str:
             return f"> {_plain(text)}" if strong else _plain(text)
         case Code(text):
             return "\n".join(f"    {clean(line)}" for line in text.split("\n"))
+        case States(states):
+            texts = ["".join(_marked(*one) for one in state) for state in states]
+            return "\n".join(f"    {text}" for text in texts)
         case Facts(pairs):
             return "\n".join(f"- {_plain(name)}: {_plain(value)}" for name, value in pairs)
         case Picture(_, path, caption):
@@ -96,6 +106,11 @@ def _markdown(block: Block) -> str:
             lines.insert(1, ruler)
             above = f"**{_plain(title)}**\n\n" if title else ""
             return above + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _marked(text: str, right: bool) -> str:
+    shown = one_line(text)
+    return shown if right else f"[{shown}]"
 
 
 def webpage(title: str, blocks: Iterable[Block]) -> str:
@@ -123,4 +138,5 @@ def _templates() -> "Environment":
 
     found = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, finalize=cleaned)
     found.filters["breakable"] = breakable
+    found.filters["one_line"] = one_line
     return found

@@ -103,9 +103,7 @@ def make_examples(
     """What numbered prompts give, in their order. `counts` gets what was made, and what was dropped
     and why.
     """
-    runner = llm.runner
-    if not isinstance(runner, Runner):
-        raise UnsupportedModel("trajectories need a model that can verify token trees")
+    runner = tree_runner(llm)
     taken = [(number, prompt) for number, prompt in prompts if _fits(llm, prompt)]
     counts[TOO_LONG] += len(prompts) - len(taken)
     results = continuations(llm, [prompt.ids for _, prompt in taken], settings)
@@ -127,6 +125,13 @@ def make_examples(
             row = Row(known.number, known.prompt, known.response, settings.block, found)
             examples.append(Example(row, source, result.finish_reason))
     return sorted(examples, key=lambda one: one.row.number)
+
+
+def tree_runner(llm: LLM) -> Runner:
+    """What evaluates rows of blocks; raises `UnsupportedModel` where a model cannot."""
+    if not isinstance(llm.runner, Runner):
+        raise UnsupportedModel("trajectories need a model that can verify token trees")
+    return llm.runner
 
 
 def continuations(llm: LLM, prompts: Sequence[Sequence[int]], settings: Collecting) -> list[Result]:

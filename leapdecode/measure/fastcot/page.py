@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from leapdecode.measure.canvas import inline
 from leapdecode.measure.cells import NONE, compact, seconds, shown
 from leapdecode.measure.fastcot.contenders import label_of
-from leapdecode.measure.fastcot.pictures import Drawn, draw
+from leapdecode.measure.fastcot.pictures import draw
 from leapdecode.measure.fastcot.records import BatchRecord, Key
 from leapdecode.measure.fastcot.summary import key_of, rows
-from leapdecode.measure.pages import Block, Facts, Heading, Picture, Table, Words, markdown, webpage
+from leapdecode.measure.pages import Block, Heading, Table, Words
 from leapdecode.measure.plots import available
+from leapdecode.measure.publish import publish
 from leapdecode.measure.trees.page import percent
 from leapdecode.reasoning.fastcot.calibration import Calibration
 
@@ -63,23 +62,7 @@ def write(folder: Path, report: Mapping[str, Any]) -> None:
     """The document, the page and its pictures."""
     title = f"{report['run']['model']}: FastCoT on {report['task']}"
     drawn = draw(report) if available() else {}
-    publish(folder, title, report, blocks(report), drawn)
-
-
-def publish(
-    folder: Path, title: str, report: Mapping[str, Any], page: Sequence[Block], drawn: Drawn
-) -> None:
-    """A document with its page; the pictures come behind what is on it, then what was run."""
-    (folder / "compare.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    found = list(page)
-    for name, (caption, svg, png) in drawn.items():
-        (folder / f"{name}.png").write_bytes(png)
-        picture = Picture(inline(svg, name, caption), f"{name}.png", caption)
-        found += [Heading(caption), picture]
-    facts = [(key, str(value)) for key, value in report["run"].items()]
-    found += [Heading("What was run"), Facts(facts)]
-    (folder / "report.md").write_text(markdown(title, found), encoding="utf-8")
-    (folder / "report.html").write_text(webpage(title, found), encoding="utf-8")
+    publish(folder / "compare.json", title, report, blocks(report), drawn)
 
 
 def blocks(report: Mapping[str, Any]) -> list[Block]:

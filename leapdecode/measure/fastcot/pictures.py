@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from leapdecode.measure.canvas import FAINT, INK, STYLE, key_to, looks, pictures
+from leapdecode.measure.canvas import FAINT, INK, key_to, looks
+from leapdecode.measure.publish import Drawn, paint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Drawn = dict[str, tuple[str, str, bytes]]
 Line = Sequence[tuple[float, float]]
 SAVED = "Time saved over plain whole rationales against the loss of accuracy, with 95% intervals"
 ITERATIONS = "Accuracy against iterations on the questions for calibration (FastCoT, Figure 6)"
@@ -34,16 +34,6 @@ def draw(report: Mapping[str, Any]) -> Drawn:
             lambda: figure_lines(lines, "iterations", level, bounds),
         )
     return paint(found)
-
-
-def paint(figures: Mapping[str, tuple[str, Any]]) -> Drawn:
-    """Figures by name, each as its caption and what makes it, as (caption, SVG, PNG)."""
-    import matplotlib
-
-    with matplotlib.rc_context(STYLE):
-        return {
-            name: (caption, *pictures(make(), name)) for name, (caption, make) in figures.items()
-        }
 
 
 def line_of(curve: Sequence[Mapping[str, Any]]) -> Line:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leapdecode.measure.fastcot.page import publish
-from leapdecode.measure.fastcot.pictures import figure_lines, line_of, paint
+from leapdecode.measure.fastcot.pictures import figure_lines, line_of
 from leapdecode.measure.pages import Block, Table, Words
 from leapdecode.measure.plots import available, figure_row_costs
+from leapdecode.measure.publish import paint, publish
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -89,4 +89,4 @@ def write(folder: Path, report: Mapping[str, Any], study: str, summary: str) -> 
     of = f" on {report['task']}" if report["task"] else ""
     title = f"{report['run']['model']}: {report['preset']}{of}"
     page: list[Block] = [Words(summary), Table(kind.head, cells, names=kind.names)]
-    publish(folder, title, report, page, drawn)
+    publish(folder / "compare.json", title, report, page, drawn)

@@ -1,0 +1,1 @@
+"""What consistency training does to a model: speed, quality and the trajectories themselves."""

@@ -1,0 +1,169 @@
+"""Models before and after consistency training, decoded side by side (CLLM, section 4).
+
+Each trained model has a bench of its own, in which it is the model that decodes plainly, so that
+all its methods are held against its own text. The baseline decodes the same prompts in the same
+rounds: a speed-up is over the baseline's plain decoding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from leapdecode.core import SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.measure.bench import Bench
+from leapdecode.measure.contenders import Ours, Outcome
+from leapdecode.measure.records import BASELINE
+from leapdecode.tasks.registry import find
+from leapdecode.training.collect import Collecting, continuations, tree_runner
+from leapdecode.training.phenomena import Phenomena, phenomena
+from leapdecode.training.trajectories import Known, Trajectory, trajectories
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
+    from leapdecode.measure.bench import Workload
+
+BESIDE = "baseline"  # in front of the labels of the model that was not trained
+Wanted = Sequence[tuple[str, dict[str, Any]]]  # methods with their options
+
+
+@dataclass
+class Beside(Ours):
+    """A method of the baseline, in the rounds of a trained model."""
+
+    @property
+    def label(self) -> str:
+        return f"{BESIDE}: {super().label}"
+
+    def decode(
+        self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
+    ) -> list[Outcome]:
+        """Decode a unit of prompts; the texts are of other weights, so nobody compares them."""
+        found = super().decode(prompts, sampling, batch_size)
+        return [replace(outcome, compared=False) for outcome in found]
+
+
+def bench_of(
+    trained: LLM, baseline: LLM, methods: Wanted, besides: Wanted, workloads: Sequence[Workload],
+    sampling: SamplingParams, rounds: int = 1, batch_size: int = 1,
+) -> Bench:  # fmt: skip
+    """The bench of a trained model: plain decoding and `methods`, and `besides` of the baseline."""
+    check_same_tokens(trained, baseline)
+    own = [Ours(trained, BASELINE), *(Ours(trained, *one) for one in methods)]
+    others = [Beside(baseline, BASELINE), *(Beside(baseline, *one) for one in besides)]
+    return Bench(trained, [*own, *others], workloads, sampling, rounds, batch_size)
+
+
+def check_same_tokens(trained: LLM, baseline: LLM) -> None:
+    """Raise `OptionError` where the two have other tokens: their prompts would not be the same."""
+    if trained.tokenizer.get_vocab() != baseline.tokenizer.get_vocab():
+        raise OptionError(
+            f"{trained.name} and {baseline.name} have different tokenizers; a model is compared "
+            "with the one that it was trained from"
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """One block's trajectory as texts.
+
+    Attributes:
+        states: per state and token its text and whether it is the fixed point's.
+    """
+
+    model: str
+    task: str
+    prompt: str
+    states: list[list[tuple[str, bool]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What no clock decides of a model on a task.
+
+    Attributes:
+        phenomena: of the blocks of its own responses.
+        dropped: blocks that no trajectory was found for, as two tokens were nearly tied.
+        perplexity: of the task's right answers behind their prompts, per token; None where the
+            task has none.
+        view: its first trajectory.
+    """
+
+    phenomena: Phenomena
+    dropped: int
+    perplexity: float | None
+    view: View
+
+
+def profile(
+    llm: LLM, name: str, work: Workload, answers: Sequence[str], settings: Collecting
+) -> Iterator[Profile | None]:
+    """The profile of a model on a task's prompts, at the end of a None for each batch."""
+    found = list[Trajectory]()
+    size = settings.batch_size
+    for start in range(0, len(work.prompts), size):
+        prompts = work.prompts[start : start + size]
+        results = continuations(llm, prompts, settings)
+        texts = [
+            Known(start + place, prompt, result.token_ids)
+            for place, (prompt, result) in enumerate(zip(prompts, results, strict=True))
+        ]
+        made = trajectories(tree_runner(llm), texts, settings.block, settings.seed)
+        found += [one for own in made for one in own]
+        yield None
+    first = next((one for one in found if one), [])
+    view = View(
+        name, work.name, llm.tokenizer.decode(work.prompts[0]), viewed(llm.tokenizer, first)
+    )
+    dropped = sum(not one for one in found)
+    yield Profile(phenomena(found), dropped, perplexity(llm, work.prompts, answers), view)
+
+
+def answers_of(name: str, limit: int, seed: int) -> list[str]:
+    """The right answers to a task's held-out prompts; none for prompts from a file."""
+    if "=" in name:
+        return []
+    task, _, kind = name.partition("/")
+    return [one.completion for one in find(task).examples("held_out", limit, kind or None, seed)]
+
+
+@torch.inference_mode()
+def perplexity(llm: LLM, prompts: Sequence[list[int]], answers: Sequence[str]) -> float | None:
+    """exp of the mean loss per token of answers behind their prompts (CLLM, Table 5)."""
+    total, count = 0.0, 0
+    for prompt, answer in zip(prompts, answers, strict=False):
+        behind = llm.tokenizer(answer, add_special_tokens=False)["input_ids"]
+        ids = torch.tensor([[*prompt, *behind]], device=llm.runner.device)
+        logits = llm.model(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+        losses = functional.cross_entropy(logits.float(), ids[0, len(prompt) :], reduction="sum")
+        total, count = total + float(losses), count + len(behind)
+    return math.exp(total / count) if count else None
+
+
+def viewed(tokenizer: Any, trajectory: Trajectory) -> list[list[tuple[str, bool]]]:
+    """A trajectory's states as texts of tokens, each with whether it is the fixed point's."""
+    return [
+        [
+            (tokenizer.decode([token]), token == right)
+            for token, right in zip(state, trajectory[-1], strict=True)
+        ]
+        for state in trajectory
+    ]
+
+
+def described(found: Profile) -> dict[str, Any]:
+    """A profile as the fields of a row."""
+    return {
+        "fast_forwarded": found.phenomena.fast_forwarded,
+        "stationary": found.phenomena.stationary,
+        "block_iterations": found.phenomena.iterations,
+        "blocks": found.phenomena.blocks,
+        "blocks_dropped": found.dropped,
+        "perplexity": found.perplexity,
+    }
