@@ -35,6 +35,7 @@ WITH_OPTIONS = {
     "collect",
     "train",
     "evaluate",
+    "distill",
 }  # of a command line, a line or more each
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -13,6 +13,7 @@ from leapdecode.cli.cllm_evaluate import evaluate
 from leapdecode.cli.cllm_train import train
 from leapdecode.cli.cllm_view import view
 from leapdecode.cli.demo import demo
+from leapdecode.cli.distill import distill
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.fastcot import fastcot
 from leapdecode.cli.fastcot_compare import compare as compare_answers
@@ -51,7 +52,7 @@ def options(
     """Decode several tokens per forward pass, without changing one character of the output."""
 
 
-for command in (demo, generate, chat, bench, report, tune, methods, doctor):
+for command in (demo, generate, chat, bench, report, tune, methods, doctor, distill):
     app.command()(command)
 tree.command()(compare)
 app.add_typer(tree)

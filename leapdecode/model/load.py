@@ -20,6 +20,7 @@ from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import row_classes
 from leapdecode.model.facts import model_key
+from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
@@ -99,9 +100,11 @@ def load_model(
     dtype: str | torch.dtype = "auto",
     attn_implementation: str = "auto",
     trust_remote_code: bool = False,
+    whole_head: bool = False,
 ) -> Any:
     """A causal model in evaluation mode; when `dtype` is "auto", float16 becomes float32 on a CPU,
-    and a GGUF file bfloat16.
+    and a GGUF file bfloat16. Its head is kept to frequent tokens where its folder says so, unless
+    `whole_head`.
 
     Raises:
         ModelUnavailable: there is no such model here.
@@ -125,6 +128,9 @@ def load_model(
         )
     if wanted == "auto" and place.type == "cpu" and model.dtype == torch.float16:
         model = model.float()
+    tokens = None if whole_head else frequent_tokens(name)
+    if tokens is not None:
+        shorten_head(model, tokens)
     return model.to(place).eval()
 
 

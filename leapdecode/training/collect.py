@@ -29,7 +29,7 @@ class Collecting:
     """How trajectories are collected.
 
     Attributes:
-        block: the paper's n, tokens of a block.
+        block: the paper's n, tokens of a block; 0: responses alone, without trajectories.
         max_tokens: most tokens of a response, the paper's N.
         batch_size: texts decoded, and iterated, at a time.
         seed: of the initial guesses.
@@ -49,7 +49,7 @@ class Collecting:
 
     def __post_init__(self) -> None:
         for name, least in (("block", 2), ("max_tokens", 1), ("batch_size", 1), ("shard", 1)):
-            if getattr(self, name) < least:
+            if getattr(self, name) < least and (name != "block" or self.block != 0):
                 raise OptionError(f"--{name.replace('_', '-')} must be at least {least}")
 
 
@@ -119,7 +119,9 @@ def make_examples(
     for start in range(0, len(kept), settings.batch_size):
         part = kept[start : start + settings.batch_size]
         texts = [known for known, _, _ in part]
-        made = trajectories(runner, texts, settings.block, settings.seed)
+        made = [list[Trajectory]() for _ in texts]
+        if settings.block:
+            made = trajectories(runner, texts, settings.block, settings.seed)
         for (known, source, result), found in zip(part, made, strict=True):
             count(counts, known, found)
             row = Row(known.number, known.prompt, known.response, settings.block, found)

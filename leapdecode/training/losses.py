@@ -23,6 +23,7 @@ from leapdecode.errors import OptionError
 FORWARD_KL, REVERSE_KL, JSD = "forward-kl", "reverse-kl", "jsd"
 DIVERGENCES = (FORWARD_KL, REVERSE_KL, JSD)
 REDUCTIONS = ("mean", "sum")
+NO_LABEL = -100  # of a token that the head does not have; PyTorch's own mark
 
 
 def learnable(state: Sequence[int], fixed: Sequence[int], ends: Collection[int] = ()) -> list[int]:
@@ -114,10 +115,10 @@ class Objective:
         return reduced(found, states, self.reduction)
 
     def ar(self, logits_TV: Tensor, labels_T: Tensor, responses: int) -> Tensor:
-        """Equation 6: over response tokens alone, and all of them."""
+        """Equation 6: over response tokens alone, and all of them but those labelled `NO_LABEL`."""
         dtype = torch.promote_types(logits_TV.dtype, torch.float32)
         found = functional.cross_entropy(logits_TV.to(dtype), labels_T, reduction="none")
-        return reduced(found, responses, self.reduction)
+        return reduced(found[labels_T != NO_LABEL], responses, self.reduction)
 
     def total(self, consistency: Tensor, ar: Tensor) -> Losses:
         """Equation 7."""

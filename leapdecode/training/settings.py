@@ -23,6 +23,7 @@ class Training:
         dtype: of the weights.
         checkpointing: compute activations again instead of keeping them.
         lora, lora_rank: train low-rank adapters, merged into the model that is saved.
+        frozen_embeddings: leave embeddings, and a head that shares them, as they are.
         save_every: steps between checkpoints; `keep`: how many of them stay.
         seed: of the order of rows and of the states that are drawn.
     """
@@ -45,6 +46,7 @@ class Training:
     seed: int = 0
     objective: Objective = field(default_factory=Objective)
     draws: Draws = field(default_factory=Draws)
+    frozen_embeddings: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulate", "lora_rank", "save_every", "keep"):

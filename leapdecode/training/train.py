@@ -12,6 +12,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from leapdecode.errors import OptionError
 from leapdecode.llm.loading import end_tokens
+from leapdecode.model.frequent_head import frequent_tokens, write_tokens
 from leapdecode.model.load import load_model, load_tokenizer, pick_device, resolve
 from leapdecode.model.traits import masks_of, refuse_by_flag
 from leapdecode.training.curves import Curves, plot
@@ -136,8 +137,11 @@ def _trainer(
 ) -> ConsistencyTrainer:  # fmt: skip
     """A trainer of the model called `name`; it puts the model where `arguments` say."""
     folder = resolve(name, "target")
-    model = load_model(folder, "cpu", settings.dtype, "auto", trust)
+    model = load_model(folder, "cpu", settings.dtype, "auto", trust, whole_head=True)
     refuse_by_flag(model)
+    if settings.frozen_embeddings:
+        for part in (model.get_input_embeddings(), model.get_output_embeddings()):
+            part.requires_grad_(False)
     tokenizer = load_tokenizer(folder, trust)
     ends = end_tokens(model, tokenizer)
     return ConsistencyTrainer(
@@ -147,6 +151,7 @@ def _trainer(
         processing_class=tokenizer,
         objective=settings.objective,
         form=masks_of(model),
+        tokens=frequent_tokens(folder),
         order=Order(rows.lengths(), settings.batch_size, settings.epochs, settings.seed),
         on_step=on_step,
     )
@@ -212,5 +217,7 @@ def _save(trainer: ConsistencyTrainer, folder: Path, settings: Training) -> None
     elif trainer.is_world_process_zero():
         trained.merge_and_unload().save_pretrained(folder)
         trainer.processing_class.save_pretrained(folder)
+    if trainer.tokens is not None and trainer.is_world_process_zero():
+        write_tokens(folder, trainer.tokens.tolist())
     # a pickle of what provenance.json says
     (folder / "training_args.bin").unlink(missing_ok=True)

@@ -2,17 +2,18 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 
+from leapdecode.model.frequent_head import shortened
 from leapdecode.model.masks import MaskForm
 from leapdecode.training.curves import Curves
 from leapdecode.training.feed import Order
-from leapdecode.training.losses import Losses, Objective
+from leapdecode.training.losses import NO_LABEL, Losses, Objective
 from leapdecode.training.packing import collate, losses, packed_logits
 
 PROVENANCE = "provenance.json"
@@ -26,17 +27,19 @@ class ConsistencyTrainer(Trainer):  # type: ignore[misc]
         objective: what is minimised.
         form: how the model takes its masks.
         order: the order in which rows are read.
+        tokens: those that the head is kept to; None: all.
         on_step: called with every step's values, on the main process.
         options: of `Trainer`.
     """
 
     def __init__(
         self, *, objective: Objective, form: MaskForm, order: Order,
-        on_step: OnStep | None = None, **options: Any,
+        tokens: Sequence[int] | None = None, on_step: OnStep | None = None, **options: Any,
     ) -> None:  # fmt: skip
         self.objective, self.form, self.order = objective, form, order
         self.curves: Curves | None = None  # where steps are written down, on the main process
         self.on_step = on_step
+        self.tokens = None if tokens is None else torch.tensor(tokens)
         super().__init__(data_collator=collate, **options)
         self.model_accepts_loss_kwargs = False  # batches of a step have equal weights
         self.args._n_gpu = min(self.args.n_gpu, 1)  # packed batches cannot be split over devices
@@ -58,9 +61,20 @@ class ConsistencyTrainer(Trainer):  # type: ignore[misc]
         """The total loss of a batch (equation 7)."""
         plain = self.accelerator.unwrap_model(model)
         plain = plain.get_base_model() if hasattr(plain, "peft_config") else plain
-        found = losses(self.objective, packed_logits(plain, self.form, inputs, model), inputs)
+        with shortened(plain, self.tokens):
+            logits = packed_logits(plain, self.form, inputs, model)
+        found = losses(self.objective, logits, self._labelled(inputs))
         self._add(found, inputs)
         return found.total
+
+    def _labelled(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A batch whose labels are places among the tokens that the head is kept to."""
+        if self.tokens is None:
+            return inputs
+        labels = inputs["labels"]
+        tokens = self.tokens.to(labels.device)
+        places = torch.searchsorted(tokens, labels).clamp(max=len(tokens) - 1)
+        return {**inputs, "labels": places.where(tokens[places] == labels, NO_LABEL)}
 
     def _add(self, found: Losses, inputs: Mapping[str, Any]) -> None:
         values = [found.total.detach(), found.consistency.detach(), found.ar.detach()]
