@@ -251,3 +251,30 @@ def test_a_text_is_viewed_block_by_block(tmp_path):
 def test_one_iteration_is_said_so(capsys):
     show_view([[[("a", False)], [("b", True)]]])
     assert capsys.readouterr().out == "block 1, 1 iteration\n  [a]\n  b\n"
+
+
+def test_weights_are_interpolated(trained, tmp_path):
+    found = typed("interpolate", "-m", trained, "--share", 0.25, "--output", tmp_path / "between")
+    assert found.exit_code == 0, found.output
+    names = ("demo", str(trained), str(tmp_path / "between"))
+    before, after, made = (LLM(name, draft=None, device="cpu").model for name in names)
+    weights = zip(before.parameters(), after.parameters(), made.parameters(), strict=True)
+    for old, new, between in weights:
+        torch.testing.assert_close(between, 0.75 * old + 0.25 * new)
+    assert json.loads((tmp_path / "between" / "provenance.json").read_text())["share"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--share", 2, "--output", "z"), "--share 2.0 must be from 0 to 1"),
+        ((), "--output DIR is missing"),
+        (("--output", "."), "is not empty"),
+    ],
+)
+def test_interpolation_tells_what_is_wrong(arguments, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    done = typed("interpolate", "-m", "demo", *arguments)
+    assert done.exit_code == 2
+    assert told in done.stderr

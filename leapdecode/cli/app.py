@@ -10,6 +10,7 @@ from leapdecode.cli.bench import bench
 from leapdecode.cli.chat import chat
 from leapdecode.cli.cllm import cllm
 from leapdecode.cli.cllm_evaluate import evaluate
+from leapdecode.cli.cllm_interpolate import interpolate
 from leapdecode.cli.cllm_train import train
 from leapdecode.cli.cllm_view import view
 from leapdecode.cli.demo import demo
@@ -61,6 +62,7 @@ app.add_typer(fastcot)
 cllm.command()(train)
 cllm.command()(evaluate)
 cllm.command()(view)
+cllm.command()(interpolate)
 app.add_typer(cllm)
 
 
