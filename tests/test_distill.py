@@ -186,7 +186,7 @@ def test_the_command_makes_a_draft_that_changes_no_text(distilled):
     folder, _, report = distilled
     assert 0 < report["agreement"] < 1
     assert [row["method"] for row in report["rows"]] == [
-        "autoregressive", "auto, without the draft", "auto", "draft_model:gamma=7",
+        "autoregressive", "without the draft: auto", "auto", "draft_model:gamma=7",
     ]  # fmt: skip
     assert all(row["identical"] == row["texts"] for row in report["rows"])
     assert report["held"] == sorted(report["held"], reverse=True)
@@ -214,6 +214,9 @@ def test_a_run_that_is_ready_is_not_made_again(distilled):
     assert (folder / "draft" / "model.safetensors").stat().st_mtime_ns == before
     assert f"--draft {folder / 'draft'}" in done.stdout
     assert f"{100 * report['agreement']:.1f}%" in done.stdout
+    larger = typed(*given, "--resume", "--share", 0.6)
+    assert larger.exit_code == 2
+    assert "made with other settings (layers" in larger.stderr
     other = typed(*given, "--resume", "--max-tokens", 13)
     assert other.exit_code == 2
     assert "max_tokens 12 there, 13 now" in other.stderr

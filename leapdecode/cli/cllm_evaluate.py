@@ -1,7 +1,6 @@
 """`leapdecode cllm evaluate`: what consistency training did to speed and quality."""
 
 import json as json_of
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from leapdecode.cli.common import (
 )
 from leapdecode.cli.contenders import PLAIN, parse_methods
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.tables import print_line, print_page, print_table
 from leapdecode.errors import OptionError
 
 METHODS = "jacobi:block=16,jacobi:window=15,lookahead,auto"
@@ -70,7 +70,8 @@ def evaluate(
     """
     folder = needed(output)
     chosen = [one for one in parse_methods(methods) if one[0] != PLAIN]
-    chosen += [one for size in sizes_of(blocks) if (one := block_of(size)) not in chosen]
+    in_blocks = [("jacobi", {"block": size}) for size in sizes_of(blocks)]
+    chosen += [one for one in in_blocks if one not in chosen]
     if baseline in names_of(models.model, also):
         raise OptionError(f"{baseline} is the baseline; name a trained model with -m")
     settings = {
@@ -93,11 +94,6 @@ def sizes_of(blocks: str | None) -> list[int]:
     if not all(part.isdecimal() and int(part) > 1 for part in parts):
         raise OptionError(f"--blocks {blocks} must list whole numbers of at least 2, by comma")
     return [int(part) for part in parts]
-
-
-def block_of(size: int) -> tuple[str, dict[str, Any]]:
-    """Jacobi decoding in blocks of a size, as a method with its options."""
-    return "jacobi", {"block": size}
 
 
 def names_of(model: str, also: str | None) -> list[str]:
@@ -189,34 +185,20 @@ def profiled(
         bar = progress.add_task(f"trajectories of {name}", total=total)
         for one in work.workloads:
             answers = answers_of(one.name, settings["limit"], settings["seed"])
-            for made in profile(llm, name, one, answers, counting):
-                if made is None:
-                    progress.update(bar, advance=1)
-                    continue
-                found["tasks"][one.name] = described(made)
-                found["views"].append(vars(made.view))
+            made = profile(llm, name, one, answers, counting, lambda: progress.advance(bar))
+            found["tasks"][one.name] = described(made)
+            found["views"].append(vars(made.view))
     path.write_text(json_of.dumps(found) + "\n", encoding="utf-8")
     return found
 
 
 def show(report: Mapping[str, Any], folder: Path) -> None:
     """The tables, what has collapsed, and where the page is."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from leapdecode.measure.cllm.page import HEAD, cells, tasks_of, warnings
 
-    width = None if sys.stdout.isatty() else max(Console().width, 118)
-    console = Console(highlight=False, width=width)
     for task in tasks_of(report["rows"]):
-        table = Table(title=task, box=None)
-        for number, name in enumerate(HEAD):
-            table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
-        for row in report["rows"]:
-            if row["task"] == task:
-                table.add_row(*(Text(cell) for cell in cells(row)))
-        console.print(table)
+        rows = [cells(row) for row in report["rows"] if row["task"] == task]
+        print_table(HEAD, rows, names=2, title=task)
     for text in warnings(report["rows"]):
-        console.print(Text(text, style="bold"), soft_wrap=True)
-    console.print(Text(str(folder / "report.html")), soft_wrap=True)
+        print_line(text, style="bold")
+    print_page(folder)

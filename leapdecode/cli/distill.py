@@ -12,6 +12,7 @@ from leapdecode.cli.cllm import gathered, made_with, needed, tell_how_to_go_on
 from leapdecode.cli.cllm_train import check_packages
 from leapdecode.cli.common import JsonOption, counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.tables import print_line, print_page, print_table
 from leapdecode.errors import OptionError
 
 HELD_OUT = 24  # prompts that a draft is measured on, where none are named
@@ -81,7 +82,7 @@ def distill(
 
       leapdecode distill path/to/model --task code/source --share 0.1 --output drafted --resume
     """
-    from leapdecode.training.distill import Distilling, with_epochs
+    from leapdecode.training.distill import TRAINING, Distilling
     from leapdecode.training.pruning import check_share
 
     folder = needed(output)
@@ -95,17 +96,18 @@ def distill(
             f"{len(held_out)} prompts are too few: {HELD_OUT} are left out to measure on; "
             "add more, or name others with --test"
         )
-    settings = with_epochs(
-        Distilling(share, head), epochs=epochs, learning_rate=learning_rate,
-        batch_size=train_batch, bf16=bf16, save_every=save_every, seed=seed,
+    training = replace(
+        TRAINING, epochs=epochs, learning_rate=learning_rate, batch_size=train_batch, bf16=bf16,
+        save_every=save_every, seed=seed,
     )  # fmt: skip
+    settings = Distilling(share, head, training)
     plain = replace(models, model=target)
     try:
         size = made(plain, found, folder, settings, (max_tokens, batch_size, seed), resume)
-        report = measured(plain, folder, test, held_out, size, max_tokens)
     except KeyboardInterrupt:
         tell_how_to_go_on()
         raise
+    report = measured(plain, folder, test, held_out, size, max_tokens)
     if json:
         print_json(report)
     else:
@@ -124,8 +126,6 @@ def made(
 
     max_tokens, batch_size, seed = texts
     llm = replace(models, exact=False, prepack=False).open(fallback=False, prefix_cache=False)
-    if llm.draft is not None:
-        llm = without_draft(llm)
     ids = encoded(found, llm.tokenizer, llm.runner.vocabulary)
     collecting = Collecting(0, max_tokens, batch_size, seed)
     with counting_progress() as progress:
@@ -146,15 +146,8 @@ def made(
                 description=f"the draft learns, loss {values['ar']:.3f}",
             )  # fmt: skip
 
-        steps.trained(folder, settings, described, tell)
+        steps.trained(folder, settings, described, models.device, tell)
     return asdict(size)
-
-
-def without_draft(llm: Any) -> Any:
-    """The same model alone."""
-    from leapdecode.llm import LLM
-
-    return LLM(llm.model, llm.tokenizer, exact=llm.exact, prepack=False)
 
 
 def measured(
@@ -219,23 +212,12 @@ def workloads_of(llm: Any, test: str | None, held_out: Sequence[Any], sampling: 
 
 def show(report: Mapping[str, Any], folder: Path) -> None:
     """Agreement, the table, and where draft and page are."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from leapdecode.measure.drafts import HEAD, agreement_text, cells
     from leapdecode.training.distill import DRAFT
 
-    width = None if sys.stdout.isatty() else max(Console().width, 118)
-    console = Console(highlight=False, width=width)
-    table = Table(box=None)
-    for number, name in enumerate(HEAD):
-        table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")
-    for row in report["rows"]:
-        table.add_row(*(Text(cell) for cell in cells(row)))
-    console.print(Text(agreement_text(report)))
-    console.print(table)
+    print_line(agreement_text(report))
+    print_table(HEAD, [cells(row) for row in report["rows"]], names=2)
     held = ", ".join(f"{100 * share:.0f}%" for share in report["held"])
-    console.print(Text(f"drafts of which at least 1, 2, ... tokens held: {held}"))
-    console.print(Text(str(folder / "report.html")), soft_wrap=True)
-    console.print(Text(f"use it: --draft {folder / DRAFT}"), soft_wrap=True)
+    print_line(f"drafts of which at least 1, 2, ... tokens held: {held}")
+    print_page(folder)
+    print_line(f"use it: --draft {folder / DRAFT}")

@@ -50,7 +50,6 @@ def calibrated(
     folder: Path,
 ) -> dict[str, Any]:  # fmt: skip
     """The bound of FastCoT with each method that needs one, kept in the folder."""
-    from leapdecode.measure.fastcot.contenders import FASTCOT, KINDS
     from leapdecode.reasoning.fastcot import Answerer, plan_of
     from leapdecode.reasoning.fastcot.calibration import Calibration, calibrate
 
@@ -60,8 +59,7 @@ def calibrated(
     for one in wanted:
         if not one.kind.bounded or one.bound_of in found:
             continue
-        method = KINDS[FASTCOT].method if one.kind.fixed else one.method
-        plan = plan_of(method, early_of(settings)[2], one.options)
+        plan = plan_of(one.bounding, early_of(settings)[2], one.options)
         with waiting(f"calibrating {one.bound_of}"):
             answerer = Answerer(llm, settings["batch_size"], settings["trigger"])
             found[one.bound_of] = calibrate(

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from leapdecode.cli.tables import print_page, print_table
+
 ENDED = {
     "stop": "the rationale ended by itself",
     "length": "the rationale was cut at its most tokens",
@@ -98,40 +100,21 @@ def bound_text(found: Any) -> str:
 
 def show_comparison(report: Mapping[str, Any], folder: Path) -> None:
     """The table, the bound, and where the page is."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from leapdecode.measure.fastcot.page import SHORT, cells
 
-    made = Table(title=str(report["task"]), box=None)
-    for name in SHORT:
-        made.add_column(name, justify="left" if name == SHORT[0] else "right")
-    for row in report["rows"]:
-        found = cells(row)
-        made.add_row(*(Text(found[name]) for name in SHORT))
-    console = Console(highlight=False)
-    console.print(made)
-    console.print(Text(str(folder / "report.html")), soft_wrap=True)
+    rows = [[cells(row)[name] for name in SHORT] for row in report["rows"]]
+    print_table(SHORT, rows, title=str(report["task"]))
+    print_page(folder)
 
 
 def show_study(report: Mapping[str, Any], study: str, folder: Path) -> None:
     """The rows of a study, and where the page is."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from leapdecode.measure.fastcot.study_page import KINDS
 
     kind = KINDS[study]
-    made = Table(title=report["preset"], box=None)
-    for place, name in enumerate(kind.head):
-        made.add_column(name, justify="left" if place < kind.names else "right")
-    for row in report["rows"]:
-        made.add_row(*(Text(cell) for cell in kind.cells(row)))
-    console = Console(highlight=False)
-    console.print(made)
-    console.print(Text(str(folder / "report.html")), soft_wrap=True)
+    rows = [kind.cells(row) for row in report["rows"]]
+    print_table(kind.head, rows, kind.names, report["preset"])
+    print_page(folder)
 
 
 @contextmanager

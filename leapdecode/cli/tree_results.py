@@ -5,6 +5,8 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
+from leapdecode.cli.tables import print_page, print_table
+
 
 def name_of(cell: Mapping[str, Any]) -> str:
     """A folder's name for a combination of settings."""
@@ -30,22 +32,12 @@ def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
 
 def show(report: Mapping[str, Any], folder: Path) -> None:
     """The table, and where the page is."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from leapdecode.measure.trees.page import SHORT, cells
 
     run = report["run"]
-    made = Table(title=f"{run['task']}, temperature {run['temperature']}", box=None)
-    for name in SHORT:
-        made.add_column(name, justify="left" if name == "strategy" else "right")
-    for row in report["rows"]:
-        found = cells(row)
-        made.add_row(*(Text(found[name]) for name in SHORT))
-    console = Console(highlight=False)
-    console.print(made)
-    console.print(Text(str(folder / "report.html")))
+    rows = [[cells(row)[name] for name in SHORT] for row in report["rows"]]
+    print_table(SHORT, rows, title=f"{run['task']}, temperature {run['temperature']}")
+    print_page(folder)
 
 
 def close_last_line(path: Path) -> None:

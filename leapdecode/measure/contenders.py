@@ -68,15 +68,22 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
 class Ours:
     """A method of this library; `exact` among its options decodes on a twin of the `LLM`, see
     `twin`.
+
+    `whose` stands in front of the label where it decodes with another `LLM` than the bench's.
+    `compared` is False where that has other weights: then nobody holds the texts against plain
+    decoding's.
     """
 
     llm: LLM
     method: str
     options: dict[str, Any] = field(default_factory=dict)
+    whose: str = ""
+    compared: bool = True
 
     @property
     def label(self) -> str:
-        return ":".join([self.method, *[f"{key}={value}" for key, value in self.options.items()]])
+        own = ":".join([self.method, *[f"{key}={value}" for key, value in self.options.items()]])
+        return f"{self.whose}: {own}" if self.whose else own
 
     @property
     def learns(self) -> bool:
@@ -93,5 +100,6 @@ class Ours:
             asked, method=self.method, sampling=sampling, batch_size=batch_size, **options
         )
         return [
-            Outcome(result.token_ids, result.text, vars(result.stats), result) for result in results
+            Outcome(result.token_ids, result.text, vars(result.stats), result, self.compared)
+            for result in results
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from leapdecode.measure.pages import Block, Heading, Table, Words
 from leapdecode.measure.publish import publish
 from leapdecode.measure.records import BASELINE, Record
 from leapdecode.measure.results import Entry, complete
-from leapdecode.measure.summary import row
+from leapdecode.measure.summary import rows_of
 
 if TYPE_CHECKING:
     from leapdecode.core import SamplingParams
@@ -31,15 +30,6 @@ HELD = (
 )
 
 
-@dataclass
-class Draftless(Ours):
-    """A method of an `LLM` that has no draft."""
-
-    @property
-    def label(self) -> str:
-        return f"{super().label}, {WITHOUT}"
-
-
 def bench_of(
     llm: LLM, draftless: LLM, workloads: Sequence[Workload], sampling: SamplingParams,
     rounds: int = 1,
@@ -47,7 +37,7 @@ def bench_of(
     """Plain decoding, a chain of drafts, and `auto` with and without the draft."""
     contenders = [
         Ours(llm, BASELINE),
-        Draftless(draftless, "auto"),
+        Ours(draftless, "auto", whose=WITHOUT),
         Ours(llm, "auto"),
         Ours(llm, "draft_model", {"gamma": DEEPEST}),
     ]
@@ -59,13 +49,7 @@ def document(
 ) -> dict[str, Any]:
     """Rows per task and method; `held` by depth, over all tasks; `facts` of the draft."""
     whole = complete(list(records), {one.label for one in entries})
-    rows = []
-    for task in dict.fromkeys(record.task for record in whole):
-        done = [record for record in whole if record.task == task]
-        plain = [record for record in done if record.contender == BASELINE]
-        for entry in entries:
-            own = [record for record in done if record.contender == entry.label]
-            rows.append(row(entry, task, own, plain))
+    rows = rows_of(whole, entries)
     chains = [one["accepted_lengths"] for one in rows if one["method"] == CHAIN]
     return {"schema": 1, **facts, "held": held(chains), "rows": rows}
 

@@ -35,16 +35,24 @@ def document(
     contenders: Sequence[Labelled],
 ) -> dict[str, Any]:
     """`run` is what was measured on what; rows are in the order of tasks and contenders."""
-    tasks = list(dict.fromkeys(record.task for record in records))
+    return {"schema": SCHEMA, "run": run, "rows": rows_of(records, contenders)}
+
+
+def rows_of(
+    records: Sequence[Record], contenders: Sequence[Labelled], baseline: str = BASELINE
+) -> list[dict[str, Any]]:
+    """A row per task and contender, in their order; speed-ups are over the one that is labelled
+    `baseline`.
+    """
     rows = []
-    for task in tasks:
+    for task in dict.fromkeys(record.task for record in records):
         done = [record for record in records if record.task == task]
-        plain = [record for record in done if record.contender == BASELINE]
+        plain = [record for record in done if record.contender == baseline]
         for contender in contenders:
             own = [record for record in done if record.contender == contender.label]
             if own:
                 rows.append(row(contender, task, own, plain))
-    return {"schema": SCHEMA, "run": run, "rows": rows}
+    return rows
 
 
 def row(contender: Labelled, task: str, own: list[Record], plain: list[Record]) -> dict[str, Any]:

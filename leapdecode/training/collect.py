@@ -48,8 +48,14 @@ class Collecting:
     cleaning: Cleaning = field(default_factory=Cleaning)
 
     def __post_init__(self) -> None:
-        for name, least in (("block", 2), ("max_tokens", 1), ("batch_size", 1), ("shard", 1)):
-            if getattr(self, name) < least and (name != "block" or self.block != 0):
+        least_block = 2 if self.block else 0
+        for name, least in (
+            ("block", least_block),
+            ("max_tokens", 1),
+            ("batch_size", 1),
+            ("shard", 1),
+        ):
+            if getattr(self, name) < least:
                 raise OptionError(f"--{name.replace('_', '-')} must be at least {least}")
 
 

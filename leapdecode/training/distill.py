@@ -11,16 +11,15 @@ Three steps in one folder, each of which goes on where it was stopped:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leapdecode.model.frequent_head import FILE
-from leapdecode.training.dataset import Trajectories
-from leapdecode.training.losses import Objective
+from leapdecode.training.dataset import Trajectories, check_same
 from leapdecode.training.pruning import Size, most_frequent, pruned, save_student, size_of
 from leapdecode.training.settings import Training
 from leapdecode.training.train import train
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     from leapdecode.llm import LLM
 
 DATA, START, DRAFT = "data", "start", "draft"  # folders
+SIZE = "size.json"  # of the draft that training starts from; written last
+TRAINING = Training(
+    epochs=4, learning_rate=1e-3, warmup=0.05, batch_size=16, frozen_embeddings=True
+)  # the AR loss has weight 1
 
 
 @dataclass(frozen=True)
@@ -44,37 +47,38 @@ class Distilling:
 
     share: float = 0.15
     head: int | None = None
-    training: Training = field(
-        default_factory=lambda: Training(
-            epochs=4, learning_rate=1e-3, warmup=0.05, batch_size=16, frozen_embeddings=True,
-            objective=Objective(ar_weight=1.0),
-        )
-    )  # fmt: skip
+    training: Training = TRAINING
 
 
 def start(
     model: Any, tokenizer: Any, ends: Collection[int], folder: Path, settings: Distilling
 ) -> Size:
-    """Make the draft that is to be trained, where `folder` has none yet; its size."""
-    size = size_of(model, settings.share, settings.head)
-    if (folder / START / FILE).exists():
+    """Make the draft that is to be trained, where `folder` has none yet; its size.
+
+    Raises `OptionError` where the one in `folder` has another size.
+    """
+    size, path = size_of(model, settings.share, settings.head), folder / START / SIZE
+    if path.exists():
+        check_same(folder / START, json.loads(path.read_text(encoding="utf-8")), asdict(size))
         return size
     rows = Trajectories(folder / DATA)
     texts = (rows.row(place).response for place in range(len(rows)))
     whole = size.tokens >= model.get_output_embeddings().weight.shape[0]
     tokens = None if whole else most_frequent(texts, size.tokens, ends)
     save_student(pruned(model, size.layers), tokenizer, tokens, folder / START)
+    path.write_text(json.dumps(asdict(size)) + "\n", encoding="utf-8")
     return size
 
 
 def trained(
-    folder: Path, settings: Distilling, described: Mapping[str, Any], on_step: OnStep | None = None
-) -> Path:
+    folder: Path, settings: Distilling, described: Mapping[str, Any], device: str = "auto",
+    on_step: OnStep | None = None,
+) -> Path:  # fmt: skip
     """Train the draft, or go on with it; where it lies. One that is ready stays as it is."""
     draft = folder / DRAFT
     if not (draft / PROVENANCE).is_file():
         train(
-            str(folder / START), folder / DATA, draft, settings.training, described, device="cpu",
+            str(folder / START), folder / DATA, draft, settings.training, described, device=device,
             resume=draft.exists(), on_step=on_step,
         )  # fmt: skip
     return draft
@@ -93,8 +97,3 @@ def agreement(llm: LLM, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) ->
         equal += int((logits.argmax(dim=-1) == ids[0, len(prompt) :]).sum())
         total += len(response)
     return equal / max(total, 1)
-
-
-def with_epochs(settings: Distilling, **changes: Any) -> Distilling:
-    """The same settings with other ones for training."""
-    return replace(settings, training=replace(settings.training, **changes))

@@ -128,10 +128,7 @@ def most_frequent(texts: Iterable[Sequence[int]], count: int, ends: Iterable[int
 
 
 def save_student(model: Any, tokenizer: Any, tokens: Sequence[int] | None, folder: Path) -> None:
-    """An ordinary transformers folder, and the list of its head's tokens where it is kept to some.
-
-    The list is written last: with it the folder is whole.
-    """
+    """An ordinary transformers folder, and the list of the tokens that its head is kept to."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     write_tokens(folder, tokens)

@@ -8,8 +8,8 @@ rounds: a speed-up is over the baseline's plain decoding.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +18,7 @@ from torch.nn import functional
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.measure.bench import Bench
-from leapdecode.measure.contenders import Ours, Outcome
+from leapdecode.measure.contenders import Ours
 from leapdecode.measure.records import BASELINE
 from leapdecode.tasks.registry import find
 from leapdecode.training.collect import Collecting, continuations, tree_runner
@@ -29,24 +29,8 @@ if TYPE_CHECKING:
     from leapdecode.llm import LLM
     from leapdecode.measure.bench import Workload
 
-BESIDE = "baseline"  # in front of the labels of the model that was not trained
+BESIDE = "baseline"  # whose methods stand in the rounds of a trained model
 Wanted = Sequence[tuple[str, dict[str, Any]]]  # methods with their options
-
-
-@dataclass
-class Beside(Ours):
-    """A method of the baseline, in the rounds of a trained model."""
-
-    @property
-    def label(self) -> str:
-        return f"{BESIDE}: {super().label}"
-
-    def decode(
-        self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
-    ) -> list[Outcome]:
-        """Decode a unit of prompts; the texts are of other weights, so nobody compares them."""
-        found = super().decode(prompts, sampling, batch_size)
-        return [replace(outcome, compared=False) for outcome in found]
 
 
 def bench_of(
@@ -56,7 +40,8 @@ def bench_of(
     """The bench of a trained model: plain decoding and `methods`, and `besides` of the baseline."""
     check_same_tokens(trained, baseline)
     own = [Ours(trained, BASELINE), *(Ours(trained, *one) for one in methods)]
-    others = [Beside(baseline, BASELINE), *(Beside(baseline, *one) for one in besides)]
+    wanted: Wanted = [(BASELINE, {}), *besides]
+    others = [Ours(baseline, *one, whose=BESIDE, compared=False) for one in wanted]
     return Bench(trained, [*own, *others], workloads, sampling, rounds, batch_size)
 
 
@@ -102,9 +87,10 @@ class Profile:
 
 
 def profile(
-    llm: LLM, name: str, work: Workload, answers: Sequence[str], settings: Collecting
-) -> Iterator[Profile | None]:
-    """The profile of a model on a task's prompts, at the end of a None for each batch."""
+    llm: LLM, name: str, work: Workload, answers: Sequence[str], settings: Collecting,
+    tick: Callable[[], None] = lambda: None,
+) -> Profile:  # fmt: skip
+    """The profile of a model on a task's prompts; `tick` is called behind every batch."""
     found = list[Trajectory]()
     size = settings.batch_size
     for start in range(0, len(work.prompts), size):
@@ -116,13 +102,13 @@ def profile(
         ]
         made = trajectories(tree_runner(llm), texts, settings.block, settings.seed)
         found += [one for own in made for one in own]
-        yield None
+        tick()
     first = next((one for one in found if one), [])
     view = View(
         name, work.name, llm.tokenizer.decode(work.prompts[0]), viewed(llm.tokenizer, first)
     )
     dropped = sum(not one for one in found)
-    yield Profile(phenomena(found), dropped, perplexity(llm, work.prompts, answers), view)
+    return Profile(phenomena(found), dropped, perplexity(llm, work.prompts, answers), view)
 
 
 def answers_of(name: str, limit: int, seed: int) -> list[str]:

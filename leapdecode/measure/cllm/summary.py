@@ -10,7 +10,7 @@ from leapdecode.measure.cllm.evaluate import BESIDE
 from leapdecode.measure.loops import LOOPING
 from leapdecode.measure.records import BASELINE, Record
 from leapdecode.measure.results import Entry, complete
-from leapdecode.measure.summary import row as measured
+from leapdecode.measure.summary import rows_of as measured
 from leapdecode.training import curves
 
 KEPT = (
@@ -32,26 +32,22 @@ def rows_of(
     `speedup` is over the baseline's plain decoding, paired by round. `looping` is the share of
     texts that repeat themselves.
     """
-    plain_label = f"{BESIDE}: {BASELINE}"
     whole = complete(list(records), {one.label for one in entries})
     found = []
-    for task in dict.fromkeys(record.task for record in whole):
-        done = [record for record in whole if record.task == task]
-        plain = [record for record in done if record.contender == plain_label]
-        for entry in entries:
-            own = [record for record in done if record.contender == entry.label]
-            beside = entry.label.startswith(f"{BESIDE}: ")
-            values = measured(entry, task, own, plain)
-            found.append(
-                {
-                    "model": baseline if beside else model,
-                    "decoding": entry.label.removeprefix(f"{BESIDE}: "),
-                    **{name: values[name] for name in KEPT},
-                    "looping": sum(one.repeated > LOOPING for one in own) / len(own),
-                }
-            )
-            if beside:  # its texts are of other weights than those it stood beside
-                found[-1] |= dict.fromkeys(("identical", "tie_explained", "unexplained"))
+    for values in measured(whole, entries, f"{BESIDE}: {BASELINE}"):
+        label, task = values["method"], values["task"]
+        own = [one for one in whole if (one.contender, one.task) == (label, task)]
+        beside = label.startswith(f"{BESIDE}: ")
+        found.append(
+            {
+                "model": baseline if beside else model,
+                "decoding": label.removeprefix(f"{BESIDE}: "),
+                **{name: values[name] for name in KEPT},
+                "looping": sum(one.repeated > LOOPING for one in own) / len(own),
+            }
+        )
+        if beside:  # its texts are of other weights than those it stood beside
+            found[-1] |= dict.fromkeys(("identical", "tie_explained", "unexplained"))
     return found
 
 

@@ -53,14 +53,18 @@ class Wanted:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def bound_of(self) -> str:
-        """The method, with its options, whose FastCoT sets the bound.
+    def bounding(self) -> str:
+        """The method whose FastCoT sets the bound.
 
         Iterations mean more tokens under a better method, so each has its own bound. Plain
-        decoding that is cut stops where FastCoT with Jacobi decoding stops (FastCoT, 5.2).
+        decoding that is cut stops where FastCoT with Jacobi decoding stops.
         """
-        method = KINDS[FASTCOT].method if self.kind.fixed else self.method
-        return ":".join((method, *(f"{key}={value}" for key, value in self.options.items())))
+        return KINDS[FASTCOT].method if self.kind.fixed else self.method
+
+    @property
+    def bound_of(self) -> str:
+        """`bounding` with its options: what bounds are known by."""
+        return ":".join((self.bounding, *(f"{key}={value}" for key, value in self.options.items())))
 
 
 @dataclass(frozen=True)
