@@ -156,6 +156,7 @@ def test_rows_stay_adjoining_when_a_sequence_leaves():
     cache.forward([Forward("target", one, TokenTree(one.pending)) for one in everyone])
     cache.commit([Commit("target", one, [0]) for one in everyone])
     cache.free(first)
+    cache.compact()
     assert sorted(one.batch_slot for one in cache.sequences.values()) == [0, 1]
     for one in (second, third):
         one.tokens.append(11)

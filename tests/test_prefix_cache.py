@@ -10,6 +10,9 @@ import torch
 from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, AsyncLLM, SamplingParams
+from leapdecode.core import Request
+from leapdecode.engine import Engine
+from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.measure.audit import audit
 from leapdecode.model import kv_cache
 from leapdecode.model.kv_store import Layout, SlotCache
@@ -191,11 +194,12 @@ def test_a_longer_text_adds_what_its_beginning_lacks():
 def test_forgetting_texts_leaves_the_spare_cache():
     llm = with_draft("llama")
     llm.generate(FIRST, sampling=SAMPLED)
-    (spare,) = llm.runner.spare
+    spare = list(llm.runner.spare)
+    assert spare
     assert llm.runner.prefixes.prefixes
     llm.reset_prefix_cache()
     assert not llm.runner.prefixes.prefixes
-    assert llm.runner.spare == [spare]
+    assert llm.runner.spare == spare
 
 
 def test_what_texts_have_in_common_is_kept_once():
@@ -230,3 +234,49 @@ def test_a_parent_outlives_its_children():
         size = cache.kept_bytes
         assert all(one in cache.prefixes for kept in cache.prefixes for one in kept.family())
     assert cache.kept_bytes == 0
+
+
+def test_a_text_that_goes_on_takes_its_place_again(monkeypatch):
+    """While others decode, the text that an ended one began goes on in its batch slot: nothing is
+    copied, and what it says is the same.
+    """
+    copied = []
+    for name in ("fill_text", "copy_text", "text_states"):
+        monkeypatch.setattr(SlotCache, name, watched(getattr(SlotCache, name), copied))
+    models = {"target": tiny("llama").runner}
+    engine = Engine(models, Batched(2))
+    beside = Request([4, 5, 6], replace(SAMPLING, max_tokens=60))
+    first = Request(FIRST, replace(SAMPLING, max_tokens=4))
+    for request in (first, beside):
+        engine.add(request)
+    text = text_of(engine, first)
+    longer, other = Request([*text, 5, 6], SAMPLING), Request([*FIRST[:50], 7], SAMPLING)
+    engine.add(longer)
+    longer_text = text_of(engine, longer)
+    assert not copied
+    engine.add(other)  # what it lacks of the other's text would be lost: it is copied
+    text_of(engine, other)
+    assert copied == ["text_states", "fill_text"]
+    engine.close()
+    fresh = tiny("llama", prefix_cache=False)
+    assert longer_text == longer.prompt_ids + fresh.generate(
+        longer.prompt_ids, sampling=SAMPLING, method="autoregressive"
+    ).token_ids  # fmt: skip
+
+
+def watched(function, log):
+    """A method that notes its name when it is called."""
+
+    def call(*arguments):
+        log.append(function.__name__)
+        return function(*arguments)
+
+    return call
+
+
+def text_of(engine, request):
+    """Step until a request has ended; its prompt and what it said."""
+    while request.id not in engine.outputs:
+        engine.step()
+    sequence = engine.result(request.id).sequence
+    return [*sequence.tokens]

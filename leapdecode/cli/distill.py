@@ -127,7 +127,7 @@ def made(
     max_tokens, batch_size, seed = texts
     llm = replace(models, exact=False, prepack=False).open(fallback=False, prefix_cache=False)
     ids = encoded(found, llm.tokenizer, llm.runner.vocabulary)
-    collecting = Collecting(0, max_tokens, batch_size, seed)
+    collecting = Collecting(0, max_tokens, batch_size, seed, cleaning=steps.EVERYTHING)
     with counting_progress() as progress:
         bar = progress.add_task("the target writes", total=len(ids))
         data = folder / steps.DATA

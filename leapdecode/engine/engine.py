@@ -95,22 +95,26 @@ class Engine:
         requests.
 
         A step runs the forward of one model, for all requests that wait for it. While others
-        decode, a prompt that joins is evaluated in chunks, one a step.
+        decode, a prompt that joins is evaluated in chunks, one a step. A step in which requests end
+        runs none, so that others can take their places first.
         """
         began = time.perf_counter()
         idle = not self.turn.running  # else caches must stay where they are
         if idle:
             self._admit()
+            self.places.compact()
         self._tell_planners()
         self.turn.settle(self.active)
         share_time(self.active, time.perf_counter() - began)
         told = [one for one in self.active if idle or one.sequence.finish_reason is None]
         events = [event for one in told for event in _news(one)]
         began = time.perf_counter()
+        ended = [one for one in self.active if one.sequence.finish_reason is not None]
         if idle:
-            for one in [one for one in self.active if one.sequence.finish_reason is not None]:
+            for one in ended:
                 self._leave(one)
-        self._forward()
+        if not (idle and ended):
+            self._forward()
         share_time(self.active, time.perf_counter() - began)
         if not self.busy:
             self._close()

@@ -26,6 +26,7 @@ class Cache(Protocol):
     def share(self, sequence: Sequence) -> None: ...
     def reused(self, sequence: Sequence) -> int: ...
     def free(self, sequence: Sequence) -> None: ...
+    def compact(self) -> None: ...
     def lacks(self, sequence: Sequence) -> bool: ...
     def prefill(self, request: Forward) -> tuple[int, float]: ...
     def forward(self, requests: list[Forward]) -> list[ForwardResult]: ...
@@ -114,6 +115,15 @@ class Places:
         self.memory.take(
             self, self._bytes({name: self._room(name, self.joined, 0) for name in self.caches})
         )
+
+    def compact(self) -> None:
+        """Bring the places that are taken together, so that forwards are fast."""
+        began = time.perf_counter()
+        for cache in self.caches.values():
+            cache.compact()
+        share = (time.perf_counter() - began) / max(len(self.joined), 1)
+        for one in self.joined:
+            one.sequence.stats.commit_seconds += share
 
     def spoilt(self) -> None:
         """A model failed half-way: what its caches hold is not used again."""

@@ -30,11 +30,15 @@ class BatchSlots:
         self.runner, self.capacity = runner, batch_slots
         self.store = runner.cache(batch_slots, slots)
         self.sequences: dict[int, SequenceCache] = {}
+        # of texts that have ended, by batch slot, until the slot is needed; the oldest is first
+        self.left: dict[int, SequenceCache] = {}
         # values that are not finite were written, and may still stand somewhere
         self.soiled = False
         self.most_slots = 0  # what the texts can need in the end: growth by doubling stops there
 
     def close(self) -> None:
+        for batch_slot in list(self.left):
+            self._keep(batch_slot)
         if not self.soiled:
             self.runner.release(self.store)
 
@@ -45,6 +49,7 @@ class BatchSlots:
         is not 0.
         """
         cache, self.soiled = self.sequences[sequence.id], True
+        self.left.clear()
         if not keep_text:
             cache.tokens, cache.agreed, cache.reused = [], 0, 0
         cache.tree, cache.evaluated = None, 0
@@ -67,26 +72,53 @@ class BatchSlots:
 
         It starts with what is kept of an earlier text that began alike.
         """
-        taken = {cache.batch_slot for cache in self.sequences.values()}
-        if len(taken) == self.capacity:
+        if len(self.sequences) == self.capacity:
             self.expect(Room(2 * self.capacity, self.most_slots))
-        free = min(set(range(self.capacity)) - taken)
-        drawn = sequence.samples_drafts
-        cache = SequenceCache(free, prompt_length=sequence.prompt_length, drawn=drawn)
-        self.sequences[sequence.id] = cache
+        cache = SequenceCache(
+            0, prompt_length=sequence.prompt_length, drawn=sequence.samples_drafts
+        )
         if self.runner.prefixes is not None:
-            self._reuse(self.runner.prefixes, sequence, cache)
+            self._start(self.runner.prefixes, sequence.tokens[:-1], cache)
+        else:
+            cache.batch_slot = self._free_slot()
+        self.sequences[sequence.id] = cache
 
     @torch.inference_mode()
-    def _reuse(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
-        """Start with the cached tokens of an earlier text; the last token is always evaluated."""
-        text = sequence.tokens[:-1]
+    def _start(self, prefixes: PrefixCache, text: list[int], cache: SequenceCache) -> None:
+        """Give a cache its batch slot, and in it what an earlier text that began like `text` has
+        cached; `text` lacks the last token, which is always evaluated.
+
+        A text that goes on where another ended takes that one's batch slot as it is.
+        """
         prefix, length = prefixes.find(text, self._block)
+        shared, alike = max(
+            ((common_prefix(left.tokens, text), slot) for slot, left in self.left.items()),
+            default=(0, -1),
+        )
+        if shared > length:
+            if shared == len(self.left[alike].tokens):
+                cache.batch_slot, cache.tokens = alike, self.left.pop(alike).tokens
+                cache.agreed = cache.reused = shared
+                return
+            self._keep(alike)
+            prefix, length = prefixes.find(text, self._block)
+        cache.batch_slot = self._free_slot()
         if prefix is not None and length:
             self._reserve(length)
             for states, first, end in prefix.segments(length):
                 self.store.fill_text(cache.batch_slot, states, first, end)
             cache.tokens, cache.agreed, cache.reused = text[:length], length, length
+
+    def _free_slot(self) -> int:
+        """A batch slot that no sequence has; one with a text only where there is no other."""
+        taken = {cache.batch_slot for cache in self.sequences.values()}
+        free = [slot for slot in range(self.capacity) if slot not in taken]
+        empty = [slot for slot in free if slot not in self.left]
+        if empty:
+            return empty[0]
+        oldest = next(iter(self.left))
+        self._keep(oldest)
+        return oldest
 
     @property
     def _block(self) -> int:
@@ -94,25 +126,33 @@ class BatchSlots:
         exact = self.runner.exact
         return 1 if exact is None or exact.any_prefix else self.chunk
 
-    def _keep(self, prefixes: PrefixCache, sequence: Sequence, cache: SequenceCache) -> None:
-        """Keep what later texts may start with."""
-        length = self._passed_on(cache, common_prefix(cache.tokens, sequence.tokens))
-        prefixes.keep(cache.tokens[:length], self.store, cache.batch_slot, self._block)
+    def _keep(self, batch_slot: int) -> None:
+        """Keep what a text left in a batch slot: later texts may start with it."""
+        left = self.left.pop(batch_slot)
+        assert self.runner.prefixes is not None, "texts leave nothing where nothing is kept"
+        self.runner.prefixes.keep(left.tokens, self.store, batch_slot, self._block)
 
     def free(self, sequence: Sequence) -> None:
-        """Drop the cache; the last text moves into the gap, so that batch slots in use adjoin."""
+        """Drop a sequence's cache; what may be passed on stays in its batch slot for now."""
         dropped = self.sequences.pop(sequence.id)
-        if (
-            self.runner.prefixes is not None
-            and not self.soiled
-            and sequence.finish_reason != "error"
-        ):
-            self._keep(self.runner.prefixes, sequence, dropped)
-        gap = dropped.batch_slot
-        last = max(self.sequences.values(), key=lambda cache: cache.batch_slot, default=None)
-        if last is not None and last.batch_slot > gap:
-            self._copy(last, gap)
-            last.batch_slot = gap
+        if self.runner.prefixes is None or self.soiled or sequence.finish_reason == "error":
+            return
+        length = self._passed_on(dropped, common_prefix(dropped.tokens, sequence.tokens))
+        if length:
+            left = SequenceCache(dropped.batch_slot, dropped.tokens[:length])
+            self.left[dropped.batch_slot] = left
+
+    def compact(self) -> None:
+        """Move texts so that batch slots in use adjoin, and the model sees views of the cache."""
+        for gap in range(len(self.sequences)):
+            last = max(self.sequences.values(), key=lambda cache: cache.batch_slot)
+            if last.batch_slot < len(self.sequences):
+                return
+            if all(cache.batch_slot != gap for cache in self.sequences.values()):
+                if gap in self.left:
+                    self._keep(gap)
+                self._copy(last, gap)
+                last.batch_slot = gap
 
     @torch.inference_mode()
     def share(self, sequence: Sequence) -> None:

@@ -35,7 +35,7 @@ from leapdecode.model.traits import (
 if TYPE_CHECKING:
     from leapdecode.model.exact import RowClasses
 
-SPARE_BYTES = 256 << 20
+SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,14 @@ class Runner:
 
     @property
     def kept_bytes(self) -> int:
-        """What the spare cache takes."""
+        """What spare caches take."""
         return sum(self.cache_bytes(Room(cache.batch_slots, cache.slots)) for cache in self.spare)
 
     def shrink(self, size: int) -> None:
-        """Give up the spare cache where it takes more than `size` bytes."""
+        """Give up spare caches, the oldest first, until they take no more than `size` bytes."""
         with self.lock:
-            if self.kept_bytes > size:
-                self.spare = []
+            while self.kept_bytes > size:
+                self.spare.pop()
 
     def open(self, batch_slots: int, slots: int) -> KVCache:
         """A cache for `batch_slots` sequences of `slots` tokens each, until more are needed."""
@@ -120,10 +120,11 @@ class Runner:
         return SlotCache(self.layout, batch_slots, slots)
 
     def release(self, cache: SlotCache) -> None:
-        """Keep one spare cache for the next run, unless it is large."""
-        size = self.layout.bytes_per_token * cache.batch_slots * cache.slots
+        """Keep a cache for later runs; those of as many batch slots go, and those too large."""
         with self.lock:
-            self.spare = [cache] if size <= SPARE_BYTES else []
+            others = [one for one in self.spare if one.batch_slots != cache.batch_slots]
+            self.spare = [cache, *others]
+            self.shrink(SPARE_BYTES)
 
     @property
     def quantized(self) -> str | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from leapdecode.training.clean import Cleaning
 from leapdecode.training.dataset import Trajectories, check_same
 from leapdecode.training.pruning import Size, most_frequent, pruned, save_student, size_of
 from leapdecode.training.settings import Training
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 DATA, START, DRAFT = "data", "start", "draft"  # folders
 SIZE = "size.json"  # of the draft that training starts from; written last
+# a draft is to guess all that its target says, repetitions too
+EVERYTHING = Cleaning(repeated_tokens=1.0, repeated_sentences=1 << 30)
 TRAINING = Training(
     epochs=4, learning_rate=1e-3, warmup=0.05, batch_size=16, frozen_embeddings=True
 )  # the AR loss has weight 1
