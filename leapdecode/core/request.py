@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from leapdecode.core.logprobs import TokenLogprobs
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.core.sequence import Sequence
 from leapdecode.core.stats import Step
@@ -58,11 +59,13 @@ class StepEvent:
             only ended.
         finish_reason: "stop", "length" or "error" in a request's last event; else None. An abort
             has no event: whoever aborts a request knows.
+        logprobs: one per token of the step, where the request asks for them.
     """
 
     request_id: int
     step: Step | None
     finish_reason: str | None = None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

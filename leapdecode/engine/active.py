@@ -1,8 +1,8 @@
 """A request under way."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence
+from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, StepEvent
 from leapdecode.engine.decoding import Decoding
 from leapdecode.methods.base import Method
 from leapdecode.verify.sampler import Sampler
@@ -17,7 +17,7 @@ class ActiveRequest:
         pending: what the loop waits for; None once it has ended.
         answer: the result of the forward that it waited for, until the loop takes it.
         samplers: by model.
-        num_steps: of the sequence's steps, how many have been told in events.
+        num_steps, num_told: how many of the sequence's steps, and tokens, have been told in events.
         asked_at: when it began to wait for its forward, by `time.perf_counter`.
         recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
     """
@@ -30,8 +30,24 @@ class ActiveRequest:
     answer: ForwardResult | None = None
     samplers: dict[str, Sampler] = field(default_factory=dict)
     num_steps: int = 0
+    num_told: int = 0
     asked_at: float = 0.0
     recovered: bool = False
+
+    def news(self) -> list[StepEvent]:
+        """The steps that have not been told, and that the request has ended."""
+        sequence, events = self.sequence, list[StepEvent]()
+        for step in sequence.steps[self.num_steps :]:
+            first, self.num_told = self.num_told, self.num_told + len(step.tokens)
+            logprobs = sequence.logprobs[first : self.num_told]
+            events.append(StepEvent(self.request.id, step, logprobs=logprobs))
+        self.num_steps = len(sequence.steps)
+        ended = sequence.finish_reason
+        if ended and events:
+            events[-1] = replace(events[-1], finish_reason=ended)
+        elif ended:
+            events.append(StepEvent(self.request.id, None, ended))
+        return events
 
     @property
     def forward(self) -> Forward | None:

@@ -107,7 +107,7 @@ class Engine:
         self.turn.settle(self.active)
         share_time(self.active, time.perf_counter() - began)
         told = [one for one in self.active if idle or one.sequence.finish_reason is None]
-        events = [event for one in told for event in _news(one)]
+        events = [event for one in told for event in one.news()]
         began = time.perf_counter()
         ended = [one for one in self.active if one.sequence.finish_reason is not None]
         if idle:
@@ -232,15 +232,3 @@ class Engine:
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output
         del self.unfinished[request.id]
-
-
-def _news(one: ActiveRequest) -> list[StepEvent]:
-    """The steps that have not been told, and that the request has ended."""
-    sequence = one.sequence
-    new = sequence.steps[one.num_steps :]
-    one.num_steps += len(new)
-    ended = sequence.finish_reason
-    events = [StepEvent(one.request.id, step) for step in new[:-1]]
-    if new:
-        return [*events, StepEvent(one.request.id, new[-1], ended)]
-    return [StepEvent(one.request.id, None, ended)] if ended else []

@@ -73,14 +73,23 @@ class AsyncLLM:
 
         Takes the arguments of `generate`.
         """
+        events = self.events(prompt, sampling=sampling, **arguments)
+        async with contextlib.aclosing(events) as everything:
+            async for news in everything:
+                for piece in news if isinstance(news, list) else ():
+                    yield piece
+
+    async def events(
+        self, prompt: Prompt, *, sampling: SamplingParams | None = None, **arguments: Any
+    ) -> AsyncGenerator[list[Piece] | Result, None]:
+        """`stream` by steps: yields the pieces of every step as a list, and the `Result` last."""
         sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
         (run,) = self._runs(prompt, sampling, arguments)
         async with contextlib.aclosing(self._news(run, streaming=True)) as everything:
             async for news in everything:
-                for piece in news if isinstance(news, list) else ():
-                    yield piece
+                yield news
 
     async def close(self) -> None:
         """Abort what is under way, end the thread, free the caches; does nothing the second time.
@@ -114,7 +123,7 @@ class AsyncLLM:
                     return news
         raise AssertionError("a request ends with its result or an error")
 
-    async def _news(self, run: Run, streaming: bool) -> AsyncGenerator[News, None]:
+    async def _news(self, run: Run, streaming: bool) -> AsyncGenerator[list[Piece] | Result, None]:
         """What the worker delivers of a run, its result last; raises the error that ended it."""
         if self.worker is None:
             raise OptionError("this AsyncLLM is closed; make another")

@@ -11,13 +11,14 @@ SCHEMA = 1
 @dataclass(frozen=True)
 class Piece:
     """A streamed token: its text (empty while held back), its id, the step that accepted it, where
-    it was guessed.
+    it was guessed; its log-probability where `SamplingParams.logprobs` asked for it.
     """
 
     text: str
     token_id: int
     step: int
     source: str
+    logprobs: TokenLogprobs | None = None
 
 
 @dataclass

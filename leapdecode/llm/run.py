@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from leapdecode.core import Output, Request, SamplingParams, Step
+from leapdecode.core import Output, Request, SamplingParams, StepEvent, TokenLogprobs
 from leapdecode.errors import OptionError
 from leapdecode.llm.detokenize import TextStream
 from leapdecode.llm.prompts import encode
@@ -51,14 +51,18 @@ class Run:
             self.text.finish()
             self.complete = True
 
-    def pieces(self, step: Step, ended: bool) -> list[Piece]:
-        """The pieces of a step, asked for after each step in turn; `ended` with the last one."""
+    def pieces(self, event: StepEvent) -> list[Piece]:
+        """The pieces of a step, asked for after each step in turn."""
+        step = event.step
+        if step is None:
+            return []
         self.tokens += step.tokens
-        self._read(ended)
+        self._read(event.finish_reason is not None)
+        logprobs: Sequence[TokenLogprobs | None] = event.logprobs or [None] * len(step.tokens)
         found = []
-        for token, source in zip(step.tokens, step.sources, strict=True):
+        for token, source, own in zip(step.tokens, step.sources, logprobs, strict=True):
             text = self.text.pieces[self.num_pieces] if self.text else ""
-            found.append(Piece(text, token, self.num_steps, source))
+            found.append(Piece(text, token, self.num_steps, source, own))
             self.num_pieces += 1
         self.num_steps += 1
         return found
@@ -146,8 +150,8 @@ def decode_all(
     while engine.busy:
         for event in engine.step():
             if on_step and event.step:
-                number, ended = numbers[event.request_id], event.finish_reason is not None
-                pieces = runs[number].pieces(event.step, ended)
+                number = numbers[event.request_id]
+                pieces = runs[number].pieces(event)
                 if on_step(number, pieces) is True:
                     engine.abort(event.request_id)
 
@@ -169,8 +173,7 @@ def streamed(run: Run, engine: Engine, lock: threading.RLock) -> Iterator[Piece]
             with lock:
                 events = engine.step()
             for event in events:
-                if event.step is not None:
-                    yield from run.pieces(event.step, event.finish_reason is not None)
+                yield from run.pieces(event)
         raise_first([engine.result(run.request.id).sequence.error], [])
     finally:
         with lock:

@@ -112,7 +112,7 @@ class Worker:
             return
         ended = event.finish_reason is not None
         if listener.streaming and event.step is not None:
-            self._deliver(listener, listener.run.pieces(event.step, ended))
+            self._deliver(listener, listener.run.pieces(event))
         if ended:
             self._finish(event.request_id)
 
