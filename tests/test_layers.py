@@ -20,7 +20,7 @@ LAYERS = [
     {"llm"},
     {"tasks"},
     {"reasoning", "training"},
-    {"measure"},
+    {"measure", "server"},
     {"cli", "hf"},
 ]
 WITH_OPTIONS = {
@@ -36,6 +36,7 @@ WITH_OPTIONS = {
     "train",
     "evaluate",
     "distill",
+    "serve",
 }  # of a command line, a line or more each
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

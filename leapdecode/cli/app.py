@@ -21,6 +21,7 @@ from leapdecode.cli.fastcot_compare import compare as compare_answers
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
 from leapdecode.cli.report import report
+from leapdecode.cli.serve import PREFIX, serve
 from leapdecode.cli.tree import tree
 from leapdecode.cli.tree_compare import compare
 from leapdecode.cli.tune import tune
@@ -55,6 +56,7 @@ def options(
 
 for command in (demo, generate, chat, bench, report, tune, methods, doctor, distill):
     app.command()(command)
+app.command(context_settings={"auto_envvar_prefix": PREFIX})(serve)
 tree.command()(compare)
 app.add_typer(tree)
 fastcot.command("compare")(compare_answers)

@@ -39,8 +39,9 @@ class AsyncLLM:
         check_batch_size(batch_size)
         policy = make_scheduler(scheduler, batch_size)
         self.llm = model if isinstance(model, LLM) else LLM(model, tokenizer, **arguments)
-        engine = Engine(self.llm.models, policy, self.llm.shared)
-        self.worker: Worker | None = Worker(engine, self.llm.lock, self.llm.name)
+        self.batch_size = policy.batch_size
+        self.engine = Engine(self.llm.models, policy, self.llm.shared)
+        self.worker: Worker | None = Worker(self.engine, self.llm.lock, self.llm.name)
 
     async def generate(
         self, prompt: Prompt, *, sampling: SamplingParams | None = None, **arguments: Any

@@ -1,0 +1,87 @@
+"""`leapdecode serve`: a server in OpenAI's form."""
+
+from typing import Annotated
+
+import typer
+
+from leapdecode.cli.common import reports_errors
+from leapdecode.cli.decoding import MethodOption
+from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.errors import OptionError
+from leapdecode.methods import DEFAULT, find
+
+PREFIX = "LEAPDECODE_SERVE"
+
+
+@reports_errors
+@takes_model("fallback")
+def serve(
+    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 for all")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one")] = 8000,
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--served-model-name", help="what clients call the model; may be repeated"),
+    ] = None,
+    method: MethodOption = DEFAULT,
+    batch_size: Annotated[int, typer.Option(min=1, help="texts decoded at a time")] = 8,
+    max_queue: Annotated[
+        int, typer.Option(min=0, help="texts that may wait; more get status 429")
+    ] = 256,
+    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of an answer")] = 4096,
+    max_body: Annotated[int, typer.Option(min=1000, help="most bytes of a request")] = 4 << 20,
+    request_seconds: Annotated[
+        float, typer.Option(min=0.1, help="a request that takes longer is ended")
+    ] = 600.0,
+    patience: Annotated[
+        float, typer.Option(min=0.1, help="seconds for a client to send or to read")
+    ] = 30.0,
+    grace: Annotated[
+        float, typer.Option(min=1.0, help="seconds for requests under way at SIGTERM")
+    ] = 30.0,
+    api_key: Annotated[
+        list[str] | None, typer.Option(help="that clients have to send; may be repeated")
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="web pages that may ask; * for all; may be repeated"),
+    ] = None,
+    *,
+    models: Models,
+) -> None:
+    """Serve a model over HTTP, as OpenAI's API: chat and completions, streaming too.
+
+    Texts of all clients are decoded together; each is what it would be alone, where the model is
+    decoded exactly. Every option can be set by an environment variable: --port by
+    LEAPDECODE_SERVE_PORT, and so on. SIGTERM lets requests under way finish. Needs fastapi and
+    others: pip install 'leapdecode[serve]'.
+
+    Examples:
+
+      leapdecode serve -m path/to/model --port 8000
+
+      curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user",
+      "content": "Hello"}], "stream": true}'
+
+      LEAPDECODE_SERVE_API_KEY=secret leapdecode serve -m path/to/model --host 0.0.0.0
+    """
+    find(method)
+    try:
+        from leapdecode.server.serving import serve as run
+        from leapdecode.server.settings import Settings
+    except ImportError as error:
+        raise OptionError(
+            f"serve needs the package {error.name}: pip install 'leapdecode[serve]'"
+        ) from error
+    from leapdecode.llm import AsyncLLM
+
+    llm = models.open()
+    settings = Settings(
+        tuple(name or [llm.name]), tuple(api_key or ()), tuple(cors or ()), method, max_queue,
+        max_tokens, max_body, request_seconds, patience, grace,
+    )  # fmt: skip
+
+    def tell(at: str, listening: int) -> None:
+        shown = f"[{at}]" if ":" in at else at
+        typer.echo(f"listening on http://{shown}:{listening}")
+
+    run(AsyncLLM(llm, batch_size=batch_size), settings, host, port, tell)

@@ -1,0 +1,211 @@
+"""The endpoints: OpenAI's completions and chat, vLLM's tokenize and detokenize, health, metrics."""
+
+from __future__ import annotations
+
+import time
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+
+from leapdecode import __version__
+from leapdecode.errors import LeapdecodeError
+from leapdecode.llm.result import Result
+from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tokenize
+from leapdecode.server.documents import ChatWriter, CompletionWriter, Writer
+from leapdecode.server.failures import Failure, failure_of
+from leapdecode.server.gate import Gate
+from leapdecode.server.jobs import Job
+from leapdecode.server.metrics import CONTENT_TYPE
+from leapdecode.server.openapi import described, documented
+from leapdecode.server.reading import read
+from leapdecode.server.service import Service
+from leapdecode.server.streams import ClientLeft, EventStream, body_of, chunks, while_client_waits
+
+Body = TypeVar("Body", bound=BaseModel)
+LEFT = 499  # nobody reads it: the client has left
+
+
+def make_app(service: Service) -> FastAPI:
+    """The application of a service."""
+    settings = service.settings
+    app = FastAPI(title="leapdecode", version=__version__, docs_url=None, redoc_url=None)
+    app.state.service = service
+    app.add_exception_handler(Exception, _unforeseen)
+    for kind in (Failure, LeapdecodeError):
+        app.add_exception_handler(kind, _failed)
+    app.add_exception_handler(HTTPException, _refused)
+    for left in (ClientLeft, ClientDisconnect):
+        app.add_exception_handler(left, _left)
+    add_models(app, service)
+    add_texts(app, service)
+    app.add_middleware(Gate, service=service)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(settings.origins), allow_methods=["*"],
+            allow_headers=["*"],
+        )  # fmt: skip
+    app.openapi = lambda: described(app)  # type: ignore[method-assign]
+    return app
+
+
+def add_models(app: FastAPI, service: Service) -> None:
+    """What can be asked of the server and its model."""
+    began = int(time.time())
+
+    def card(name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "object": "model",
+            "created": began,
+            "owned_by": "leapdecode",
+            "max_model_len": service.llm.llm.runner.max_length,
+        }
+
+    @app.get("/health", responses=documented(503))
+    async def health() -> dict[str, str]:
+        """Whether requests are served."""
+        if service.draining:
+            raise Failure(503, "the server is stopping")
+        return {"status": "ok"}
+
+    @app.get("/version")
+    async def version() -> dict[str, str]:
+        """The server's version."""
+        return {"version": __version__}
+
+    @app.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """Counts and times, for Prometheus."""
+        return Response(service.metrics.page(), media_type=CONTENT_TYPE)
+
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """The model that is served, by all its names."""
+        return {"object": "list", "data": [card(name) for name in service.settings.names]}
+
+    @app.get("/v1/models/{name:path}", responses=documented(404))
+    async def model(name: str) -> dict[str, Any]:
+        """One model."""
+        check_model(service, name)
+        return card(name)
+
+
+def add_texts(app: FastAPI, service: Service) -> None:
+    """What makes texts and tokens."""
+
+    @app.post("/v1/completions", **takes(Completion))
+    async def completions(request: Request) -> Response:
+        """Continue prompts."""
+        body = await parsed(request, service, Completion)
+        return await answer(request, service, body, CompletionWriter)
+
+    @app.post("/v1/chat/completions", **takes(ChatCompletion))
+    async def chat(request: Request) -> Response:
+        """Answer a conversation."""
+        body = await parsed(request, service, ChatCompletion)
+        return await answer(request, service, body, ChatWriter)
+
+    @app.post("/tokenize", **takes(Tokenize))
+    async def tokenize(request: Request) -> Any:
+        """Token ids of a prompt, or of a conversation."""
+        body = await parsed(request, service, Tokenize)
+        given: Any = body.prompt
+        if body.messages is not None:
+            given = [message.plain for message in body.messages]
+        name = "prompt" if body.messages is None else "messages"
+        ids = await service.run(service.jobs.encoded, given, name) if given else []
+        return {
+            "tokens": ids, "count": len(ids), "max_model_len": service.llm.llm.runner.max_length,
+        }  # fmt: skip
+
+    @app.post("/detokenize", **takes(Detokenize))
+    async def detokenize(request: Request) -> Any:
+        """The text of token ids."""
+        body = await parsed(request, service, Detokenize)
+        vocabulary = service.llm.llm.runner.vocabulary
+        if max(body.tokens, default=0) >= vocabulary:
+            raise Failure(400, f"token ids go from 0 to {vocabulary - 1}", "tokens")
+        return {"prompt": await service.run(service.llm.llm.tokenizer.decode, body.tokens)}
+
+
+def takes(kind: type[BaseModel]) -> dict[str, Any]:
+    """What an endpoint with such a body is declared with."""
+    reference = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    content = {"application/json": {"schema": reference}}
+    return {
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+        "responses": documented(400, 401, 404, 408, 413, 429, 503, 504),
+    }
+
+
+async def parsed(request: Request, service: Service, kind: type[Body]) -> Body:
+    """The body as an object; raises `Failure`."""
+    settings = service.settings
+    raw = await body_of(request, settings.max_body, settings.patience)
+    body = read(kind, raw)
+    name = getattr(body, "model", None)
+    if name is not None:
+        check_model(service, name)
+    return body
+
+
+def check_model(service: Service, name: str) -> None:
+    """Raise `Failure` unless the model is called that."""
+    known = service.settings.names
+    if name not in known:
+        message = f"there is no model {name[:100]!r} here; there is {' and '.join(known)}"
+        raise Failure(404, message, "model", "model_not_found")
+
+
+async def answer(
+    request: Request, service: Service, body: Completion | ChatCompletion, kind: type[Writer]
+) -> Response:
+    """The answer, whole or as events. What is wrong with the request shows before the first."""
+    job = await service.prepare(body)
+    writer = kind(service.settings.names[0], service.llm.llm.tokenizer, bool(body.explain))
+    if not body.stream:
+        results = await while_client_waits(request.receive, whole(service, job))
+        return JSONResponse(writer.whole(results, job.samples))
+    news = service.news(job)
+    first = await while_client_waits(request.receive, anext(news))  # type: ignore[arg-type]
+    options = body.stream_options
+    events = chunks(job, writer, news, first, options is not None and options.include_usage)
+    return EventStream(events, service.settings.patience)
+
+
+async def whole(service: Service, job: Job) -> list[Result]:
+    """All texts of a job, in their order."""
+    results = dict[int, Result]()
+    async with aclosing(service.news(job)) as everything:
+        async for number, news in everything:
+            if isinstance(news, Result):
+                results[number] = news
+    return [results[number] for number in range(job.count)]
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    failure = failure_of(error)
+    return JSONResponse(failure.body, failure.status, dict(failure.headers))
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    failure = failure_of(error)
+    return JSONResponse(failure.body, failure.status)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """A path or a method that does not exist."""
+    assert isinstance(error, HTTPException), "the handler is for these alone"
+    said = f"{request.method} {request.url.path[:200]}: {error.detail}"
+    failure = Failure(error.status_code, said)
+    return JSONResponse(failure.body, failure.status, dict(error.headers or {}))
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    return Response(status_code=LEFT)

@@ -1,0 +1,127 @@
+"""The bodies of requests, one class an endpoint."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from leapdecode.server.fields import (
+    EVERYWHERE,
+    Common,
+    ResponseFormat,
+    Strict,
+    Text,
+    TokenIds,
+)
+
+MOST_PROMPTS, MOST_MESSAGES = 64, 10_000
+
+
+class Completion(Common):
+    """`POST /v1/completions`: prompts are continued as they are."""
+
+    UNSERVED: ClassVar = {**EVERYWHERE, "best_of": (1,), "suffix": ("",), "echo": (False,)}
+
+    prompt: (
+        Text
+        | TokenIds
+        | Annotated[list[Text], Field(min_length=1, max_length=MOST_PROMPTS)]
+        | Annotated[list[TokenIds], Field(min_length=1, max_length=MOST_PROMPTS)]
+    )
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    response_format: ResponseFormat | None = None
+
+    @property
+    def prompts(self) -> list[str] | list[list[int]]:
+        """All prompts, as a list."""
+        prompt: Any = self.prompt
+        one = isinstance(prompt, str) or isinstance(prompt[0], int)
+        return [prompt] if one else prompt
+
+
+class TextPart(Strict):
+    """A part of a message's content; there are no others than text."""
+
+    type: Literal["text"]
+    text: Text
+
+
+class Message(Strict):
+    """One message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Text | Annotated[list[TextPart], Field(min_length=1)]
+    name: Annotated[str, Field(max_length=1000)] | None = None
+    refusal: None = None
+    tool_calls: Annotated[list[Any], Field(max_length=0)] | None = None
+
+    @property
+    def plain(self) -> dict[str, str]:
+        """The message as chat templates take it."""
+        text = (
+            self.content
+            if isinstance(self.content, str)
+            else "\n".join(part.text for part in self.content)
+        )
+        role = "system" if self.role == "developer" else self.role
+        return {"role": role, "content": text}
+
+
+Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+
+
+class ChatCompletion(Common):
+    """`POST /v1/chat/completions`: an answer to a conversation, through the chat template."""
+
+    UNSERVED: ClassVar = {
+        **EVERYWHERE,
+        "audio": (),
+        "function_call": ("none",),
+        "functions": ([],),
+        "modalities": (["text"],),
+        "moderation": (),
+        "parallel_tool_calls": (True, False),
+        "prediction": (),
+        "reasoning_effort": ("none",),
+        "tool_choice": ("none", "auto"),
+        "tools": ([],),
+        "verbosity": ("medium",),
+        "web_search_options": (),
+    }
+
+    messages: Messages
+    max_completion_tokens: Annotated[int, Field(ge=1, le=1 << 31)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    response_format: ResponseFormat | None = None
+
+    @model_validator(mode="after")
+    def _logprobs_belong(self) -> ChatCompletion:
+        if self.top_logprobs is not None and not self.logprobs:
+            raise PydanticCustomError("logprobs", "top_logprobs goes with logprobs: true")
+        if None not in (self.max_tokens, self.max_completion_tokens):
+            raise PydanticCustomError("length", "max_tokens is max_completion_tokens: give one")
+        return self
+
+
+class Tokenize(Strict):
+    """`POST /tokenize`: the token ids of a prompt, or of a conversation."""
+
+    model: str | None = None
+    prompt: Text | None = None
+    messages: Messages | None = None
+
+    @model_validator(mode="after")
+    def _one_alone(self) -> Tokenize:
+        if (self.prompt is None) == (self.messages is None):
+            raise PydanticCustomError("prompt", "give either prompt or messages")
+        return self
+
+
+class Detokenize(Strict):
+    """`POST /detokenize`: the text of token ids."""
+
+    model: str | None = None
+    tokens: list[Annotated[int, Field(ge=0, lt=1 << 31)]]

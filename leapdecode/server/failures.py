@@ -1,0 +1,62 @@
+"""Errors in OpenAI's form: `{"error": {"message", "type", "param", "code"}}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from leapdecode.errors import LeapdecodeError
+from leapdecode.plain import one_line
+
+TYPES = {
+    401: "authentication_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "service_unavailable_error",
+    504: "timeout_error",
+}  # all others: invalid_request_error
+
+
+@dataclass
+class Failure(Exception):
+    """A request that gets an error.
+
+    Attributes:
+        status: of HTTP.
+        message: which rule was broken, and the way out.
+        param: the field that is wrong, where it is one.
+        code: a word for programs.
+        headers: that the answer carries.
+    """
+
+    status: int
+    message: str
+    param: str | None = None
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The answer's document."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": TYPES.get(self.status, "invalid_request_error"),
+                "param": self.param,
+                "code": self.code,
+            }
+        }
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What a client is told of an error; a user's own is a 400, whatever else is a 500."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, LeapdecodeError) and error.exit_code == 2:
+        return Failure(400, str(error))
+    if isinstance(error, LeapdecodeError):
+        return Failure(500, str(error))
+    kind, said = type(error).__name__, one_line(str(error))
+    return Failure(500, f"the server failed on this request ({kind}: {said})")

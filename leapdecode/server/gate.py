@@ -1,0 +1,41 @@
+"""Who may ask: keys, compared in constant time."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from leapdecode.server.failures import Failure
+
+if TYPE_CHECKING:
+    from leapdecode.server.service import Service
+
+OPEN = ("/", "/health", "/version")  # for everybody
+
+
+class Gate:
+    """Middleware that asks for an API key, where the server has some."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app = app
+        self.keys = [key.encode() for key in service.settings.api_keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self.keys and scope["path"] not in OPEN:
+            said = Headers(scope=scope).get("authorization", "")
+            kind, _, key = said.partition(" ")
+            given = key.strip().encode("utf-8", "surrogateescape")
+            # all are compared, so that the time says nothing of which is near
+            right = [hmac.compare_digest(given, known) for known in self.keys]
+            if kind.lower() != "bearer" or not any(right):
+                failure = Failure(
+                    401, "send a valid API key: Authorization: Bearer KEY", code="invalid_api_key"
+                )
+                headers = {"WWW-Authenticate": "Bearer"}
+                await JSONResponse(failure.body, 401, headers)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)

@@ -1,0 +1,140 @@
+"""From a request's body to what is decoded: token ids, sampling, the method."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from leapdecode.core import SamplingParams
+from leapdecode.errors import LeapdecodeError
+from leapdecode.llm.prompts import encode
+from leapdecode.server.bodies import ChatCompletion, Completion
+from leapdecode.server.failures import Failure
+from leapdecode.server.grammars import Grammars, grammar_of
+
+if TYPE_CHECKING:
+    from leapdecode.llm.llm import LLM
+    from leapdecode.server.settings import Settings
+
+COMPLETION_TOKENS = 16  # OpenAI's default for completions
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a request asks to be decoded.
+
+    Attributes:
+        prompts: token ids of each.
+        sampling: of one sample.
+        samples: of each prompt.
+        arguments: of `AsyncLLM.events`, beside prompt, sampling and stream.
+        grammar: that the answers follow, in llguidance's form.
+    """
+
+    prompts: list[list[int]]
+    sampling: SamplingParams
+    samples: int = 1
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    grammar: str | None = None
+
+    @property
+    def count(self) -> int:
+        """Texts in all."""
+        return len(self.prompts) * self.samples
+
+
+class Jobs:
+    """Makes jobs of bodies; slow for long prompts, so it belongs into a thread."""
+
+    def __init__(self, llm: LLM, settings: Settings) -> None:
+        self.llm, self.settings = llm, settings
+        self.grammars = Grammars(llm)
+
+    def of(self, body: Completion | ChatCompletion) -> Job:
+        """The job; raises `Failure` or a user's error."""
+        if isinstance(body, ChatCompletion):
+            given: list[Any] = [[message.plain for message in body.messages]]
+            most = body.max_completion_tokens or body.max_tokens
+            logprobs = (body.top_logprobs or 0) if body.logprobs else None
+            field_name = "messages"
+        else:
+            given, logprobs, field_name = list(body.prompts), body.logprobs, "prompt"
+            most = body.max_tokens or COMPLETION_TOKENS
+        prompts = [self.encoded(one, field_name) for one in given]
+        most = self._length(most, prompts)
+        grammar = grammar_of(body)
+        if grammar:
+            self.grammars.check(grammar)
+        sampling = SamplingParams(max_tokens=most, logprobs=logprobs, **self._chosen(body))
+        arguments = {
+            "method": self.settings.method if body.method is None else body.method,
+            "verification": body.verification or "seeded",
+            "budget": body.budget,
+            **(body.options or {}),
+        }
+        return Job(prompts, sampling, body.n or 1, arguments, grammar)
+
+    def sampling_of(self, job: Job, ids: list[int]) -> SamplingParams:
+        """The sampling of one text; a grammar follows each text on its own."""
+        if job.grammar is None:
+            return job.sampling
+        follows = self.grammars.processor(job.grammar, len(ids))
+        return replace(job.sampling, logits_processors=[follows])
+
+    def encoded(self, prompt: Any, name: str) -> list[int]:
+        """Token ids of a prompt that fits; raises `Failure` that names the field."""
+        room = self.llm.runner.max_length
+        try:
+            ids = encode(prompt, self.llm.tokenizer, self.llm.runner.vocabulary)
+        except LeapdecodeError as error:
+            raise Failure(400, str(error), name) from error
+        if len(ids) >= room:
+            raise Failure(
+                400,
+                f"this prompt has {len(ids):,} tokens; the model's context has {room:,}, and at "
+                "least one is for the answer",
+                name,
+                "context_length_exceeded",
+            )
+        return ids
+
+    def _length(self, asked: int | None, prompts: list[list[int]]) -> int:
+        """Most tokens of an answer: what was asked for, as far as the context reaches."""
+        most, room = self.settings.max_tokens, self.llm.runner.max_length
+        if asked is not None and asked > most:
+            raise Failure(400, f"max_tokens may be at most {most:,} on this server", "max_tokens")
+        return min(asked or most, room - min(map(len, prompts)))
+
+    def _chosen(self, body: Completion | ChatCompletion) -> dict[str, Any]:
+        """Fields of `SamplingParams` that say how tokens are chosen."""
+        said: dict[str, Any] = {
+            "temperature": 1.0 if body.temperature is None else body.temperature,
+            "top_k": max(body.top_k or 0, 0),
+            "seed": secrets.randbits(63) if body.seed is None else body.seed,
+            "logit_bias": self._bias(body.logit_bias or {}),
+            "stop": body.stop or (),
+        }
+        for name in (
+            "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+            "stop_token_ids", "ignore_eos",
+        ):  # fmt: skip
+            value = getattr(body, name)
+            if value is not None:
+                said[name] = value
+        return said
+
+    def _bias(self, given: Mapping[str, float]) -> dict[int, float]:
+        vocabulary = self.llm.runner.vocabulary
+        found = {}
+        for token, bias in given.items():
+            if not (token.isascii() and token.isdigit() and int(token[:12]) < vocabulary):
+                raise Failure(
+                    400,
+                    f"logit_bias names token {token[:20]!r}; token ids go from 0 to "
+                    f"{vocabulary - 1}",
+                    "logit_bias",
+                )
+            found[int(token)] = bias
+        return found

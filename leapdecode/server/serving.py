@@ -1,0 +1,83 @@
+"""Runs the application: one line when it listens, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from leapdecode.llm.async_llm import AsyncLLM
+from leapdecode.server.app import make_app
+from leapdecode.server.service import Service
+from leapdecode.server.settings import Settings
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LAST = 1.0  # seconds of the grace time that are left for errors to reach clients
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which lets requests under way finish, and then ends those that have not."""
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, on_ready: Callable[[str, int], None]
+    ) -> None:
+        super().__init__(config)
+        self.service, self.on_ready = service, on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            listening = self.servers[0].sockets[0].getsockname()
+            self.on_ready(str(self.config.host), listening[1])
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM and Ctrl-C end the server in order, and the process with 0: it was asked to."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        former = {one: signal.signal(one, self.handle_exit) for one in SIGNALS}
+        try:
+            yield
+        finally:
+            for one, handler in former.items():
+                signal.signal(one, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.service.draining = True
+        grace = max(self.service.settings.grace - LAST, 0)
+        timer = asyncio.get_running_loop().call_later(grace, self.service.stop_all)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
+
+
+def serve(
+    llm: AsyncLLM, settings: Settings, host: str, port: int, on_ready: Callable[[str, int], None]
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; port 0 takes a free one, `on_ready` is told host and port."""
+    service = Service(llm, settings)
+    config = uvicorn.Config(
+        make_app(service), host=host, port=port, log_level="warning", lifespan="off",
+        timeout_graceful_shutdown=max(int(settings.grace), 1), timeout_keep_alive=30,
+        limit_concurrency=None, access_log=False, server_header=False,
+    )  # fmt: skip
+    server: Any = Server(config, service, on_ready)
+    try:
+        asyncio.run(_run(server, llm))
+    finally:
+        service.close()
+
+
+async def _run(server: uvicorn.Server, llm: AsyncLLM) -> None:
+    try:
+        await server.serve()
+    finally:
+        await llm.close()

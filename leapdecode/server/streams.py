@@ -1,0 +1,131 @@
+"""Answers that are streamed as server-sent events, and clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from leapdecode.llm.result import Result
+from leapdecode.server.documents import Document, Writer
+from leapdecode.server.failures import Failure, failure_of
+from leapdecode.server.jobs import Job
+from leapdecode.server.service import News
+
+T = TypeVar("T")
+DONE = b"data: [DONE]\n\n"
+
+
+class ClientLeft(Exception):
+    """Nobody waits for the answer any more."""
+
+
+def event(document: Document) -> bytes:
+    """A document as a server-sent event."""
+    return f"data: {json.dumps(document, ensure_ascii=False)}\n\n".encode()
+
+
+async def chunks(
+    job: Job, writer: Writer, news: AsyncGenerator[News, None], first: News, with_usage: bool
+) -> AsyncGenerator[bytes, None]:
+    """The events of a streamed answer; `first` is what `news` said already."""
+    results = dict[int, Result]()
+    more: Document = {"usage": None} if with_usage else {}
+    openings = [one for one in map(writer.opening, range(job.count)) if one is not None]
+    if openings:
+        yield event(writer.chunk(openings, **more))
+    async with aclosing(news) as everything:
+        try:
+            number, said = first
+            while True:
+                if isinstance(said, Result):
+                    results[number] = said
+                    part = writer.part(number, (), said.finish_reason)
+                    yield event(writer.chunk([part], **more))
+                    if len(results) == job.count:
+                        break
+                elif any(piece.text or piece.logprobs for piece in said):
+                    yield event(writer.chunk([writer.part(number, said, None)], **more))
+                number, said = await anext(everything)
+        except Exception as error:  # the status has been sent: the stream itself tells
+            yield event(failure_of(error).body)
+            return
+    if with_usage:
+        ordered = [results[number] for number in range(job.count)]
+        yield event(writer.chunk([], **writer.facts(ordered, job.samples)))
+    yield DONE
+
+
+class EventStream(Response):
+    """A response of events, which ends when the client leaves, or does not read for `patience`
+    seconds.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None], patience: float) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self.headers["cache-control"] = "no-store"
+        self.events, self.patience = events, patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(ClientLeft):
+            await while_client_waits(receive, self._send(send))
+
+    async def _send(self, send: Send) -> None:
+        start = {
+            "type": "http.response.start", "status": self.status_code, "headers": self.raw_headers,
+        }  # fmt: skip
+        async with aclosing(self.events) as events:
+            await send(start)
+            async for one in events:
+                try:
+                    async with asyncio.timeout(self.patience):
+                        await send({"type": "http.response.body", "body": one, "more_body": True})
+                except TimeoutError as error:
+                    raise ClientLeft from error
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def while_client_waits(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives; it is cancelled, and `ClientLeft` raised, when the client leaves."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(_left(receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientLeft
+        return task.result()
+    finally:
+        for one in (task, gone):
+            one.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def body_of(request: Request, most: int, patience: float) -> bytes:
+    """The request's body; raises `Failure` where it is too large or comes too slowly."""
+    too_large = Failure(413, f"the body is larger than {most:,} bytes")
+    said = request.headers.get("content-length", "")
+    if said.isascii() and said.isdigit() and int(said[:20]) > most:
+        raise too_large
+    found = bytearray()
+    try:
+        async with asyncio.timeout(patience):
+            async for piece in request.stream():
+                found += piece
+                if len(found) > most:
+                    raise too_large
+    except TimeoutError as error:
+        raise Failure(408, f"the body did not come within {patience:g} s") from error
+    return bytes(found)

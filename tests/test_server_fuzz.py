@@ -1,0 +1,104 @@
+"""Random bodies, right and wrong, by the server's own description; clients that leave by the
+hundred.
+"""
+
+import http.client
+import json
+import random
+import socket
+import threading
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from served import HOST, serving
+from test_server import PROMPT
+
+FORMER = 40  # bodies a path in the default tests
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+def cut(body):
+    """The same body, with answers of a few tokens where its own length is right."""
+    for name in ("max_tokens", "max_completion_tokens"):
+        if isinstance(body, dict) and type(body.get(name)) is int and body[name] > 3:
+            body[name] = 3
+    return body
+
+
+def fuzz(served, path, count):
+    """Ask with `count` random bodies; statuses with their number."""
+    schema = schemathesis.openapi.from_dict(served.ask("/openapi.json")[1])
+    statuses = {}
+
+    strategy = schema[path]["POST"].as_strategy()
+
+    @settings(
+        max_examples=count, deadline=None, suppress_health_check=QUIET, database=None,
+        derandomize=True,
+    )  # fmt: skip
+    @given(case=strategy)
+    def ask(case):
+        raw = json.dumps(cut(case.body), default=str).encode()
+        status, text, _ = served.fetch(path, raw=raw)
+        statuses[status] = statuses.get(status, 0) + 1
+        assert status < 500, (raw, text)
+        if status != 200:
+            assert set(json.loads(text)["error"]) == {"message", "type", "param", "code"}
+
+    ask()
+    return statuses
+
+
+PATHS = ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_random_bodies_break_nothing(path):
+    with serving(max_tokens=8, request_seconds=20) as served:
+        assert sum(fuzz(served, path, FORMER).values()) >= FORMER // 2
+        assert served.idle()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PATHS)
+def test_thousands_of_random_bodies_break_nothing(path):
+    with serving(max_tokens=8, request_seconds=20) as served:
+        fuzz(served, path, 2500)
+        assert served.idle()
+
+
+@pytest.mark.parametrize("number", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_clients_that_leave_in_mid_stream(number):
+    """They leave at random moments, by sixteen at a time; then all places are free."""
+    source = random.Random(0)
+    body = {"prompt": PROMPT, "max_tokens": 400, "ignore_eos": True, "stream": True}
+    data = json.dumps(body).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
+
+    def leave(port, count, seed):
+        own = random.Random(seed)
+        for _ in range(count):
+            with socket.create_connection((HOST, port)) as raw:
+                raw.sendall(head.encode() + data)
+                raw.settimeout(own.random() * 0.3 + 0.001)
+                try:
+                    for _ in range(own.randrange(1, 6)):
+                        raw.recv(200)
+                except TimeoutError:
+                    pass
+
+    with serving(max_queue=64) as served:
+        threads = [
+            threading.Thread(target=leave, args=(served.port, number // 16 + 1, source.random()))
+            for _ in range(16)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert served.idle(seconds=1.0)
+        connection = http.client.HTTPConnection(HOST, served.port)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        connection.close()
