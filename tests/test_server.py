@@ -140,8 +140,10 @@ def test_tokens_there_and_back(served):
 def test_every_forward_can_be_explained(served):
     body = {"prompt": PROMPT, "max_tokens": 20, "temperature": 0, "explain": True}
     _, found = served.ask("/v1/completions", body)
-    (steps,) = found["explain"]
-    assert sum(len(step["tokens"]) for step in steps) == found["usage"]["completion_tokens"]
+    (trace,) = found["explain"]
+    assert trace["schema"] == 1
+    tokens = [one["text"] for step in trace["steps"] for one in step["tokens"]]
+    assert "".join(tokens) == found["choices"][0]["text"]
 
 
 def test_errors_have_openais_form(client):

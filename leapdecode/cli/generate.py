@@ -85,6 +85,15 @@ def generate(
     audit: Annotated[
         bool, typer.Option("--audit", help="compare with plain decoding, token by token")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="a page of how the text was made, beside plain decoding's race"
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="the same as JSON lines, for programs")
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="a line per forward: rows, tokens, sources")
     ] = False,
@@ -104,6 +113,8 @@ def generate(
       leapdecode generate "def fib(n):" --max-tokens 64
 
       leapdecode generate "def fib(n):" -o window=15 -o ngram=5 --audit
+
+      leapdecode generate "def fib(n):" --html trace.html
 
       leapdecode generate "def fib(n):" --dtype bfloat16 --exact --audit
 
@@ -158,6 +169,12 @@ def generate(
         from leapdecode.measure.audit import audit as compare
 
         result.audit = compare(llm, result, sampling).as_dict()
+    if html or trace:
+        from leapdecode.cli.traced import write_traces
+
+        prepared = {"budget": most, "store": texts, "pool": phrases, **options}
+        given = messages_of(text, system) if chat else text
+        write_traces(html, trace, llm, given, method, sampling, verification, prepared)
     if json:
         print_json(result.to_dict())
     else:

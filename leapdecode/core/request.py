@@ -46,6 +46,7 @@ class Request:
     pool: Any = None
     store: Any = None
     on_token: Callable[[Sequence, int], bool] | None = None
+    watch: Callable[[Sequence, Any, Any, Any], None] | None = None
     id: int = field(default_factory=_ids.__next__)
 
 

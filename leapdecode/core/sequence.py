@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 from leapdecode.core.logprobs import TokenLogprobs
 from leapdecode.core.sampling import SamplingParams
@@ -25,6 +26,8 @@ class Sequence:
         max_length: most tokens, prompt included, that the model's context holds.
         on_token: called with every accepted token, in order; returning True ends the text (stop
             strings, stopping criteria). It sees the sequence with the token already appended.
+        watch: called with (sequence, tree, verdict, answer) after every step, for whoever looks on:
+            the tree that was evaluated, what was accepted of it, the forward's `ForwardResult`.
         steps: one record per target forward that gave tokens.
         finish_reason: "stop" or "length" once the text has ended; "error" where it could not go on,
             "aborted" where it was not to.
@@ -41,6 +44,7 @@ class Sequence:
     end_tokens: frozenset[int] = frozenset()
     max_length: int = 1 << 30
     on_token: Callable[["Sequence", int], bool] | None = None
+    watch: Callable[["Sequence", Any, Any, Any], None] | None = None
     stats: Stats = field(default_factory=Stats)
     steps: list[Step] = field(default_factory=list)
     finish_reason: str | None = None

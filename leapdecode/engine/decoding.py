@@ -45,6 +45,8 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             sequence.logprobs += of_path(
                 found, verdict.path[:num_emitted], verdict.tokens, sequence.params
             )
+        if sequence.watch is not None:
+            sequence.watch(sequence, asked.tree, verdict, found)
         carried = Carried.of(sequence, verdict, final)
         own = asked.own(verdict)
         with carried.behind(sequence):

@@ -33,7 +33,7 @@ def start(
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     sequence = Sequence(
         request.prompt_ids, request.sampling, request.stream, ends, target.max_length,
-        request.on_token,
+        request.on_token, request.watch,
         verification=request.verification, id=request.id,
     )  # fmt: skip
     if request.store is not None:

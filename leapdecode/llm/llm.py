@@ -152,18 +152,17 @@ class LLM:
         store: Store | None = None,
         stream: Hashable | list[Hashable] = None,
         on_step: Callable[[int, list[Piece]], bool | None] | None = None,
+        watch: Callable[..., None] | None = None,
         **options: Any,
     ) -> Any:
         """Decode one prompt or many.
 
         Args:
-            prompts: a string, a list of token ids, a list of chat messages, or a list of any of
-                these.
+            prompts: a string, a list of token ids or of chat messages, or a list of any of these.
             method: a name that `leapdecode methods` lists, with its options by name in `options`;
                 or a `Method` object, with its options in it.
             sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
-            batch_size: requests decoded at a time by the batched scheduler; all prompts up to 8 by
-                default.
+            batch_size: requests decoded at a time; by default all prompts, up to 8.
             scheduler: "single", "batched" or "scheduled" (SEED), with options as in
                 "scheduled:queue=shortest"; batched when there are several prompts and
                 `batch_size` is not 1 (`executor` is its former name).
@@ -180,6 +179,7 @@ class LLM:
             stream: names the noise: the same stream, seed and position, the same noise. A list has
                 one per prompt. Samples have (stream, their number); by default their number alone.
             on_step: called after every step with (number of the result, pieces); True ends a text.
+            watch: called with what every step evaluated, see `leapdecode.llm.trace`.
 
         Returns:
             A `Result` for one prompt with `sampling.n` = 1, else a list of them: the samples of the
@@ -190,7 +190,7 @@ class LLM:
         given = list(prompts) if many else [prompts]
         runs = runs_of(
             self, given, sampling, method, verification=verification, budget=budget,
-            pool=pool, store=store, stream=stream, **options,
+            pool=pool, store=store, stream=stream, watch=watch, **options,
         )  # fmt: skip
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)

@@ -101,6 +101,7 @@ def runs_of(
     pool: NgramPool | None = None,
     store: Store | None = None,
     stream: Hashable | list[Hashable] = None,
+    watch: Callable[[Any, Any, Any, Any], None] | None = None,
     **options: Any,
 ) -> list[Run]:
     """A run per sample of each prompt; an engine checks the rest when requests are added."""
@@ -118,7 +119,17 @@ def runs_of(
         ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
         for own in streams[number]:
             request = Request(
-                ids, sampling, method, options, verification, own, ends, budget, pool, store
+                ids,
+                sampling,
+                method,
+                options,
+                verification,
+                own,
+                ends,
+                budget,
+                pool,
+                store,
+                watch=watch,
             )
             runs.append(Run(request, llm.tokenizer))
     return runs

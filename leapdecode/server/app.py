@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -16,6 +16,8 @@ from starlette.requests import ClientDisconnect
 from leapdecode import __version__
 from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.result import Result
+from leapdecode.llm.trace_page import costs_of, page
+from leapdecode.methods import find, names
 from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tokenize
 from leapdecode.server.documents import ChatWriter, CompletionWriter, Writer
 from leapdecode.server.failures import Failure, failure_of
@@ -56,7 +58,12 @@ def make_app(service: Service) -> FastAPI:
 
 def add_models(app: FastAPI, service: Service) -> None:
     """What can be asked of the server and its model."""
-    began = int(time.time())
+    began, llm = int(time.time()), service.llm.llm
+    usable = [name for name in names() if llm.draft is not None or not find(name).needs_draft]
+    shown = page(
+        (), costs_of(llm), served=True, model=service.settings.names[0],
+        method=service.settings.method, methods=usable,
+    )  # fmt: skip
 
     def card(name: str) -> dict[str, Any]:
         return {
@@ -64,7 +71,7 @@ def add_models(app: FastAPI, service: Service) -> None:
             "object": "model",
             "created": began,
             "owned_by": "leapdecode",
-            "max_model_len": service.llm.llm.runner.max_length,
+            "max_model_len": llm.runner.max_length,
         }
 
     @app.get("/health", responses=documented(503))
@@ -73,6 +80,11 @@ def add_models(app: FastAPI, service: Service) -> None:
         if service.draining:
             raise Failure(503, "the server is stopping")
         return {"status": "ok"}
+
+    @app.get("/", response_class=HTMLResponse)
+    async def front() -> HTMLResponse:
+        """A page to try the model on, and to see how its texts are made."""
+        return HTMLResponse(shown)
 
     @app.get("/version")
     async def version() -> dict[str, str]:
@@ -168,7 +180,7 @@ async def answer(
 ) -> Response:
     """The answer, whole or as events. What is wrong with the request shows before the first."""
     job = await service.prepare(body)
-    writer = kind(service.settings.names[0], service.llm.llm.tokenizer, bool(body.explain))
+    writer = kind(service.settings.names[0], service.llm.llm.tokenizer)
     if not body.stream:
         results = await while_client_waits(request.receive, whole(service, job))
         return JSONResponse(writer.whole(results, job.samples))

@@ -9,7 +9,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from leapdecode.core import TokenLogprobs
@@ -24,13 +23,12 @@ class Writer:
     Args:
         model: its name in answers.
         tokenizer: shows tokens as text, for log-probabilities.
-        explain: whether every forward is told.
     """
 
     prefix = kind = chunk_kind = ""
 
-    def __init__(self, model: str, tokenizer: Any, explain: bool) -> None:
-        self.tokenizer, self.explain = tokenizer, explain
+    def __init__(self, model: str, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
         self.head: Document = {
             "id": f"{self.prefix}-{uuid.uuid4().hex}",
             "object": self.kind,
@@ -44,14 +42,15 @@ class Writer:
         return {**self.head, "choices": choices, **self.facts(results, samples)}
 
     def facts(self, results: Sequence[Result], samples: int) -> Document:
-        """Usage, metrics, and whether the texts are exact."""
+        """Usage, metrics, whether the texts are exact, and traces where they were asked for."""
         said: Document = {
             "usage": usage(results, samples),
             "metrics": {"speculative_decoding": speculation(results)},
             "exact": all(result.exact for result in results),
         }
-        if self.explain:
-            said["explain"] = [[asdict(step) for step in result.steps] for result in results]
+        traces = [result.artifacts["trace"] for result in results if "trace" in result.artifacts]
+        if traces:
+            said["explain"] = traces
         return said
 
     def chunk(self, choices: list[Document], **more: Any) -> Document:

@@ -31,6 +31,7 @@ class Job:
         samples: of each prompt.
         arguments: of `AsyncLLM.events`, beside prompt, sampling and stream.
         grammar: that the answers follow, in llguidance's form.
+        explain: whether every forward is traced.
     """
 
     prompts: list[list[int]]
@@ -38,6 +39,7 @@ class Job:
     samples: int = 1
     arguments: Mapping[str, Any] = field(default_factory=dict)
     grammar: str | None = None
+    explain: bool = False
 
     @property
     def count(self) -> int:
@@ -74,7 +76,7 @@ class Jobs:
             "budget": body.budget,
             **(body.options or {}),
         }
-        return Job(prompts, sampling, body.n or 1, arguments, grammar)
+        return Job(prompts, sampling, body.n or 1, arguments, grammar, bool(body.explain))
 
     def sampling_of(self, job: Job, ids: list[int]) -> SamplingParams:
         """The sampling of one text; a grammar follows each text on its own."""

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.llm.result import Piece, Result
+from leapdecode.llm.trace import Trace
 from leapdecode.server.failures import Failure
 from leapdecode.server.jobs import Job, Jobs
 from leapdecode.server.metrics import Metrics
@@ -109,14 +110,19 @@ class Service:
         ids, sample = job.prompts[number // job.samples], number % job.samples
         began = last = time.perf_counter()
         try:
-            sampling = self.jobs.sampling_of(job, ids)
-            events = self.llm.events(ids, sampling=sampling, stream=sample, **job.arguments)
+            sampling, trace = self.jobs.sampling_of(job, ids), Trace() if job.explain else None
+            events = self.llm.events(
+                ids, sampling=sampling, stream=sample, watch=trace, **job.arguments
+            )
             async with aclosing(events) as everything:
                 async for news in everything:
                     now = time.perf_counter()
                     if isinstance(news, Result):
                         self.metrics.ended(news, now - began)
                         self._check_end(news)
+                        if trace is not None:
+                            shown = trace.document(news, self.llm.llm.tokenizer)
+                            news.artifacts["trace"] = shown
                     else:
                         self.metrics.stepped(len(news), now - last, first=last == began)
                         last = now

@@ -1,0 +1,179 @@
+"""How a text came about, forward by forward: give a `Trace` as `watch`, and ask for its document.
+
+    trace = Trace()
+    result = llm.generate("def fib(n):", watch=trace)
+    lines = lines_of(trace.document(result, llm.tokenizer))
+
+Shapes: N evaluated nodes, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from leapdecode.core import ForwardResult, Sequence, TokenTree
+
+if TYPE_CHECKING:
+    from leapdecode.llm.result import Result
+    from leapdecode.verify.walk import Verdict
+
+SCHEMA = 1
+KIND = "leapdecode trace"
+MOST = 256  # nodes of a step that are kept
+PARTS = ("forward", "draft", "propose", "verify", "commit")  # of a step's time, as in `Stats`
+
+
+@dataclass
+class Node:
+    """A node of a step's tree.
+
+    Attributes:
+        token, parent, source, match: as in `TokenTree`.
+        chance: that it is right given its parent, as its source or a draft told; None: nobody did.
+        probability: the target's own, given its parent; None where nobody evaluated that.
+        margin: the logit of the target's best token behind this node, less the second best one's.
+        fate: "accepted", "rejected", or "cut": left out by the budget.
+    """
+
+    token: int
+    parent: int
+    source: str
+    match: int
+    chance: float | None
+    probability: float | None
+    margin: float | None
+    fate: str
+
+
+@dataclass
+class Watched:
+    """One step: when it ended, what took how long, and its tree; all times in milliseconds.
+
+    Attributes:
+        at: the end, since the trace began.
+        parts: milliseconds by part, see `PARTS`.
+        rows: that the target evaluated.
+        tokens: that were accepted.
+        sources: where each was guessed.
+    """
+
+    at: float
+    parts: dict[str, float]
+    rows: int
+    tokens: list[int]
+    sources: list[str]
+    nodes: list[Node] = field(default_factory=list)
+
+
+class Trace:
+    """Watches one text."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.steps: list[Watched] = []
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+
+    def __call__(
+        self, sequence: Sequence, tree: TokenTree, verdict: Verdict, found: ForwardResult
+    ) -> None:
+        """Note a step; what watching takes itself is not part of any time."""
+        began = time.perf_counter()
+        seconds = {part: getattr(sequence.stats, f"{part}_seconds") for part in PARTS}
+        parts = {part: 1e3 * (seconds[part] - self.seconds[part]) for part in PARTS}
+        step, self.seconds = sequence.steps[-1], seconds
+        at = 1e3 * (began - self.began)
+        nodes = nodes_of(tree, verdict, found)
+        self.steps.append(Watched(at, parts, step.rows, step.tokens, step.sources, nodes))
+        self.began += time.perf_counter() - began
+
+    def document(self, result: Result, tokenizer: Any) -> dict[str, Any]:
+        """The whole trace as one JSON document."""
+        head = {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "model": result.model,
+            "method": result.method,
+            "options": result.options,
+            "exact": result.exact,
+            "finish_reason": result.finish_reason,
+            "prompt": tokenizer.decode(result.prompt_token_ids),
+            "prompt_tokens": len(result.prompt_token_ids),
+            "reused_tokens": result.stats.reused_tokens,
+        }
+        texts = iter(result.pieces)
+        return {**head, "steps": [shown(step, texts, tokenizer) for step in self.steps]}
+
+
+def lines_of(document: dict[str, Any]) -> str:
+    """A trace as JSON lines: a head, then a line per step."""
+    head = {name: value for name, value in document.items() if name != "steps"}
+    return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in (head, *document["steps"]))
+
+
+@torch.inference_mode()
+def nodes_of(tree: TokenTree, verdict: Verdict, found: ForwardResult) -> list[Node]:
+    """The nodes of a tree, with what the target thought of them."""
+    row = {node: number for number, node in enumerate(found.nodes)}
+    accepted = set(verdict.path)
+    logits_NV = found.logits_NV.float()
+    best = logits_NV.topk(min(2, logits_NV.shape[-1]), -1).values
+    margins = (best[:, 0] - best[:, -1]).tolist()
+    size = min(len(tree), MOST)
+    asked = [(row[tree.parents[node]], tree.tokens[node]) for node in range(1, size)
+             if tree.parents[node] in row]  # fmt: skip
+    known = {}
+    if asked:
+        index = torch.tensor(asked, device=logits_NV.device)
+        chosen = logits_NV[index[:, 0], index[:, 1]] - logits_NV.logsumexp(-1)[index[:, 0]]
+        known = dict(zip(asked, chosen.exp().tolist(), strict=True))
+    nodes = []
+    for node in range(size):
+        parent = tree.parents[node]
+        chance = tree.chances[node]
+        if chance is None and tree.draft_probabilities[node]:
+            chance = tree.draft_probabilities[node]
+        fate = "accepted" if node in accepted else "rejected" if node in row else "cut"
+        nodes.append(
+            Node(
+                tree.tokens[node], parent, tree.sources[node], tree.match_lengths[node], chance,
+                known.get((row.get(parent, -1), tree.tokens[node])),
+                margins[row[node]] if node in row else None, fate,
+            )
+        )  # fmt: skip
+    return nodes
+
+
+def shown(step: Watched, texts: Any, tokenizer: Any) -> dict[str, Any]:
+    """A step as plain data, with texts beside token ids."""
+    tokens = [
+        {"id": token, "text": next(texts, ""), "source": source}
+        for token, source in zip(step.tokens, step.sources, strict=True)
+    ]
+    nodes = [
+        {
+            "id": node.token, "text": tokenizer.decode([node.token]), "parent": node.parent,
+            "source": node.source, "match": node.match, "chance": rounded(node.chance),
+            "probability": rounded(node.probability), "margin": rounded(node.margin),
+            "fate": node.fate,
+        }
+        for node in step.nodes
+    ]  # fmt: skip
+    return {
+        "at": round(step.at, 3),
+        "parts": {name: round(value, 3) for name, value in step.parts.items()},
+        "rows": step.rows,
+        "tokens": tokens,
+        "nodes": nodes,
+    }
+
+
+def rounded(value: float | None) -> float | None:
+    """A number of four digits behind the point; None where there is none, or it is not finite."""
+    if value is None or abs(value) == float("inf") or value != value:
+        return None
+    return round(value, 4)
