@@ -5,9 +5,13 @@ import threading
 
 import openai
 import pytest
+import torch
 from served import HOST, serving
 
 from leapdecode import SamplingParams
+from leapdecode.server.bodies import Completion
+from leapdecode.server.fields import StructuredOutputs
+from leapdecode.server.grammars import grammar_of
 
 PROMPT = "Question: Tom has 3 bags with 4 apples each. How many"
 CHAT = [{"role": "user", "content": "Tom has 3 bags with 4 apples each."}]
@@ -261,3 +265,24 @@ def test_a_text_does_not_depend_on_who_else_is_served(served):
     for body, text in zip(wanted, found, strict=True):
         kept = {key: body[key] for key in ("max_tokens", "temperature", "seed")}
         assert text == alone(served, body["prompt"], **kept).text, body
+
+
+def test_every_path_has_a_mask_of_its_own(served):
+    """Nodes of one depth, forth and back: each sees what its own path allows."""
+    jobs, tokenizer = served.service.jobs, served.llm.tokenizer
+    structure = StructuredOutputs.model_validate({"regex": "(a1|b2)+;"})
+    body = Completion(prompt="x", structured_outputs=structure)
+    follows = jobs.grammars.processor(grammar_of(body), 2)
+    letter = {text: tokenizer.encode(text, add_special_tokens=False)[0] for text in "ab12;"}
+
+    def allowed(*paths):
+        ids = torch.tensor([[7, 7, *(letter[one] for one in path)] for path in paths])
+        scores = follows(ids, torch.zeros(len(paths), served.llm.runner.vocabulary))
+        return ["".join(t for t in "ab12;" if scores[row, letter[t]] == 0)
+                for row in range(len(paths))]  # fmt: skip
+
+    assert allowed("") == ["ab"]
+    assert allowed("a", "b") == ["1", "2"]
+    assert allowed("b2a", "a1b", "a1a") == ["1", "2", "1"]
+    assert allowed("a") == ["1"]
+    assert allowed("a1", "b2") == ["ab;", "ab;"]
