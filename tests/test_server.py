@@ -11,7 +11,7 @@ from served import HOST, serving
 from leapdecode import SamplingParams
 from leapdecode.server.bodies import Completion
 from leapdecode.server.fields import StructuredOutputs
-from leapdecode.server.grammars import grammar_of
+from leapdecode.server.grammars import Grammar, grammar_of
 
 PROMPT = "Question: Tom has 3 bags with 4 apples each. How many"
 CHAT = [{"role": "user", "content": "Tom has 3 bags with 4 apples each."}]
@@ -272,7 +272,7 @@ def test_every_path_has_a_mask_of_its_own(served):
     jobs, tokenizer = served.service.jobs, served.llm.tokenizer
     structure = StructuredOutputs.model_validate({"regex": "(a1|b2)+;"})
     body = Completion(prompt="x", structured_outputs=structure)
-    follows = jobs.grammars.processor(grammar_of(body), 2)
+    follows = Grammar(jobs.grammars.start(grammar_of(body)), 2)
     letter = {text: tokenizer.encode(text, add_special_tokens=False)[0] for text in "ab12;"}
 
     def allowed(*paths):

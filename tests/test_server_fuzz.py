@@ -29,8 +29,11 @@ def tamed(body, source):
     for name in ("max_tokens", "max_completion_tokens"):
         if type(body.get(name)) is int and body[name] > 3:
             body[name] = 3
-    if source.random() < 0.5:
+    draw = source.random()
+    if draw < 0.5:
         body = {name: value for name, value in body.items() if name not in RARE}
+    if draw < 0.25 and "prompt" in body:
+        body = {"prompt": PROMPT, "max_tokens": 2, "user": body.get("user")}
     return body
 
 

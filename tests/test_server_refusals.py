@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import openai
 import pytest
 from served import HOST, serving
 from test_server import CHAT, PROMPT
@@ -102,6 +103,35 @@ def test_bodies_that_are_no_objects(served, path):
     for raw in RAW:
         status, document = served.ask(path, raw=raw)
         assert refused(status, document), (raw[:40], status, document)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"method": "lookahead", "options": {"window": 10**9}},
+        {"method": "jacobi", "options": {"window": 10**9}},
+        {"method": "ouroboros", "options": {"history": True}},
+        {"options": {"stream": 1}}, {"options": {"sampling": 1}}, {"options": {"budget": 4000}},
+        {"options": {"method": "jacobi"}}, {"prompt": [-1] * 500_000}, {"prompt": [[1]] * 500},
+        {"logit_bias": {"0" * 12 + "9" * 30: 1}}, {"logit_bias": {"9" * 5000: 1}},
+        {"explain": True, "n": 2}, {**{f"a{n}": n for n in range(50_000)}},
+    ],
+)  # fmt: skip
+def test_what_would_cost_the_others_is_refused(served, more):
+    began = time.monotonic()
+    status, document = served.ask("/v1/completions", {**COMPLETION, **more})
+    assert refused(status, document), document
+    assert time.monotonic() - began < 5
+
+
+def test_an_answer_sent_back_is_taken(served):
+    with openai.OpenAI(base_url=f"http://{HOST}:{served.port}/v1", api_key="none") as client:
+        found = client.chat.completions.create(model="demo", messages=CHAT, max_tokens=5)
+        said = found.choices[0].message.model_dump()
+        again = client.chat.completions.create(
+            model="demo", messages=[*CHAT, said, *CHAT], max_tokens=5
+        )
+    assert again.usage.completion_tokens == 5
 
 
 @pytest.mark.parametrize(

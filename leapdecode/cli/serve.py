@@ -65,6 +65,8 @@ def serve(
       LEAPDECODE_SERVE_API_KEY=secret leapdecode serve -m path/to/model --host 0.0.0.0
     """
     find(method)
+    if any(not key.strip() or key.split() != [key] for key in api_key or ()):
+        raise OptionError("--api-key takes keys without spaces, of one character at least")
     try:
         from leapdecode.server.serving import serve as run
         from leapdecode.server.settings import Settings

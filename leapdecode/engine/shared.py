@@ -18,6 +18,8 @@ from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import EarlierTexts
 
+MOST_KEPT = 64  # planners, and pools, of different methods and options
+
 
 class Shared:
     """Planners and pools of one pair of models, by the options of the method that uses them;
@@ -76,6 +78,8 @@ class Shared:
         key = (repr(method), method.asks_draft, wanted, batch)
         if key not in self.planners:
             planner = self.planners[key] = self._new_planner(self.runner, wanted, batch)
+            if len(self.planners) > MOST_KEPT:
+                del self.planners[next(iter(self.planners))]
             if method.asks_draft and isinstance(self.draft_runner, Runner):
                 planner.draft = self._new_planner(self.draft_runner, wanted, batch)
             most = self._most_rows(batch)
@@ -101,6 +105,8 @@ class Shared:
             check_pool(pool, method.name, method.takes_pool)
         elif getattr(method, "history", False):
             pool = self.pools.setdefault(repr(method), NgramPool())
+            if len(self.pools) > MOST_KEPT:
+                del self.pools[next(iter(self.pools))]
         if pool is not None:
             pool.bind(self.fingerprint, self.runner.vocabulary)
         return pool

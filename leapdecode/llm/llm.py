@@ -135,7 +135,7 @@ class LLM:
         """Forget what is kept of texts that have ended."""
         with self.lock:
             for prefixes in self.prefixes:
-                prefixes.shrink(0)
+                prefixes.reset()
 
     def generate(
         self,

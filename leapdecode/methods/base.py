@@ -15,6 +15,7 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
 
+MOST = 4096  # of a number that is an option, as `MAX_NODES` of a tree
 Asking = Generator[Asked, ForwardResult | None, TokenTree]
 
 
@@ -82,6 +83,8 @@ class Method:
                 f"{'true or false' if isinstance(field.default, bool) else 'a number'}"
             )
         fraction = isinstance(field.default, float)
+        if low is not None and isinstance(value, int) and value > MOST:
+            raise OptionError(f"{where} must be at most {MOST}")
         if low is not None and (
             not isinstance(value, int | float if fraction else int) or not value >= low
         ):

@@ -32,15 +32,17 @@ class BatchSlots:
         self.sequences: dict[int, SequenceCache] = {}
         # of texts that have ended, by batch slot, until the slot is needed; the oldest is first
         self.left: dict[int, SequenceCache] = {}
+        self.resets = 0  # of the prefix cache, when something was left
         # values that are not finite were written, and may still stand somewhere
         self.soiled = False
         self.most_slots = 0  # what the texts can need in the end: growth by doubling stops there
 
     def close(self) -> None:
+        if self.soiled:
+            return
         for batch_slot in list(self.left):
             self._keep(batch_slot)
-        if not self.soiled:
-            self.runner.release(self.store)
+        self.runner.release(self.store)
 
     def clean(self, sequence: Sequence, keep_text: bool) -> None:
         """Empty what stands behind `sequence`'s text, or its whole batch slot.
@@ -90,6 +92,8 @@ class BatchSlots:
 
         A text that goes on where another ended takes that one's batch slot as it is.
         """
+        if self.soiled or self.resets != prefixes.resets:
+            self.left.clear()
         prefix, length = prefixes.find(text, self._block)
         shared, alike = max(
             ((common_prefix(left.tokens, text), slot) for slot, left in self.left.items()),
@@ -130,7 +134,8 @@ class BatchSlots:
         """Keep what a text left in a batch slot: later texts may start with it."""
         left = self.left.pop(batch_slot)
         assert self.runner.prefixes is not None, "texts leave nothing where nothing is kept"
-        self.runner.prefixes.keep(left.tokens, self.store, batch_slot, self._block)
+        if self.resets == self.runner.prefixes.resets:
+            self.runner.prefixes.keep(left.tokens, self.store, batch_slot, self._block)
 
     def free(self, sequence: Sequence) -> None:
         """Drop a sequence's cache; what may be passed on stays in its batch slot for now."""
@@ -140,6 +145,9 @@ class BatchSlots:
         length = self._passed_on(dropped, common_prefix(dropped.tokens, sequence.tokens))
         if length:
             left = SequenceCache(dropped.batch_slot, dropped.tokens[:length])
+            if self.resets != self.runner.prefixes.resets:
+                self.left.clear()
+            self.resets = self.runner.prefixes.resets
             self.left[dropped.batch_slot] = left
 
     def compact(self) -> None:

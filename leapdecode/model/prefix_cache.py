@@ -64,6 +64,7 @@ class PrefixCache:
         self.memory = memory
         self.prefixes: list[Prefix] = []  # the last used one is last
         self.kept_bytes = 0
+        self.resets = 0  # times that everything was forgotten
         memory.keepers.append(self)
 
     @torch.inference_mode()
@@ -107,6 +108,11 @@ class PrefixCache:
         """Drop what was longest unused until no more than `size` bytes are kept."""
         while self.prefixes and self.kept_bytes > size:
             self._drop(self.prefixes[0])
+
+    def reset(self) -> None:
+        """Forget everything; what texts left in batch slots, too."""
+        self.resets += 1
+        self.shrink(0)
 
     def _use(self, prefix: Prefix) -> None:
         for one in prefix.family():

@@ -121,6 +121,9 @@ class Runner:
 
     def release(self, cache: SlotCache) -> None:
         """Keep a cache for later runs; those of as many batch slots go, and those too large."""
+        size = self.cache_bytes(Room(cache.batch_slots, cache.slots))
+        if size > SPARE_BYTES:
+            return
         with self.lock:
             others = [one for one in self.spare if one.batch_slots != cache.batch_slots]
             self.spare = [cache, *others]

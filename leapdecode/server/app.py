@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -22,14 +24,15 @@ from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tok
 from leapdecode.server.documents import ChatWriter, CompletionWriter, Writer
 from leapdecode.server.failures import Failure, failure_of
 from leapdecode.server.gate import Gate
-from leapdecode.server.jobs import Job
+from leapdecode.server.jobs import Job, texts_of
 from leapdecode.server.metrics import CONTENT_TYPE
 from leapdecode.server.openapi import described, documented
 from leapdecode.server.reading import read
-from leapdecode.server.service import Service
+from leapdecode.server.service import News, Service
 from leapdecode.server.streams import ClientLeft, EventStream, body_of, chunks, while_client_waits
 
 Body = TypeVar("Body", bound=BaseModel)
+LARGE = 100_000  # bytes of a body that is not read on the event loop
 LEFT = 499  # nobody reads it: the client has left
 
 
@@ -60,10 +63,6 @@ def add_models(app: FastAPI, service: Service) -> None:
     """What can be asked of the server and its model."""
     began, llm = int(time.time()), service.llm.llm
     usable = [name for name in names() if llm.draft is not None or not find(name).needs_draft]
-    shown = page(
-        (), costs_of(llm), served=True, model=service.settings.names[0],
-        method=service.settings.method, methods=usable,
-    )  # fmt: skip
 
     def card(name: str) -> dict[str, Any]:
         return {
@@ -84,7 +83,8 @@ def add_models(app: FastAPI, service: Service) -> None:
     @app.get("/", response_class=HTMLResponse)
     async def front() -> HTMLResponse:
         """A page to try the model on, and to see how its texts are made."""
-        return HTMLResponse(shown)
+        served = {"model": service.settings.names[0], "method": service.settings.method}
+        return HTMLResponse(page((), costs_of(llm), served=True, methods=usable, **served))
 
     @app.get("/version")
     async def version() -> dict[str, str]:
@@ -160,7 +160,7 @@ async def parsed(request: Request, service: Service, kind: type[Body]) -> Body:
     """The body as an object; raises `Failure`."""
     settings = service.settings
     raw = await body_of(request, settings.max_body, settings.patience)
-    body = read(kind, raw)
+    body = await service.run(read, kind, raw) if len(raw) > LARGE else read(kind, raw)
     name = getattr(body, "model", None)
     if name is not None:
         check_model(service, name)
@@ -179,25 +179,38 @@ async def answer(
     request: Request, service: Service, body: Completion | ChatCompletion, kind: type[Writer]
 ) -> Response:
     """The answer, whole or as events. What is wrong with the request shows before the first."""
-    job = await service.prepare(body)
-    writer = kind(service.settings.names[0], service.llm.llm.tokenizer)
-    if not body.stream:
-        results = await while_client_waits(request.receive, whole(service, job))
-        return JSONResponse(writer.whole(results, job.samples))
-    news = service.news(job)
-    first = await while_client_waits(request.receive, anext(news))  # type: ignore[arg-type]
+    ticket = service.admit(texts_of(body))
+    try:
+        job = await while_client_waits(request.receive, service.prepare(body, ticket))
+        shows = service.jobs.grammars.bytes_of
+        writer = kind(service.settings.names[0], service.llm.llm.tokenizer, shows)
+        news = service.news(job, ticket)
+        if not body.stream:
+            results = await while_client_waits(request.receive, whole(job, news))
+            return Response(
+                await service.run(dumped, writer.whole(results, job.samples)),
+                media_type="application/json",
+            )
+        first = await while_client_waits(request.receive, anext(news))  # type: ignore[arg-type]
+    except BaseException:
+        ticket.release()
+        raise
     options = body.stream_options
     events = chunks(job, writer, news, first, options is not None and options.include_usage)
-    return EventStream(events, service.settings.patience)
+    return EventStream(events, service.settings.patience, ticket.release)
 
 
-async def whole(service: Service, job: Job) -> list[Result]:
+def dumped(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False)
+
+
+async def whole(job: Job, news: AsyncGenerator[News, None]) -> list[Result]:
     """All texts of a job, in their order."""
     results = dict[int, Result]()
-    async with aclosing(service.news(job)) as everything:
-        async for number, news in everything:
-            if isinstance(news, Result):
-                results[number] = news
+    async with aclosing(news) as everything:
+        async for number, said in everything:
+            if isinstance(said, Result):
+                results[number] = said
     return [results[number] for number in range(job.count)]
 
 

@@ -13,6 +13,7 @@ from leapdecode.server.fields import (
     ResponseFormat,
     Strict,
     Text,
+    TokenId,
     TokenIds,
 )
 
@@ -41,6 +42,9 @@ class Completion(Common):
         return [prompt] if one else prompt
 
 
+Empty = Annotated[list[Any], Field(max_length=0)]
+
+
 class TextPart(Strict):
     """A part of a message's content; there are no others than text."""
 
@@ -52,10 +56,15 @@ class Message(Strict):
     """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Text | Annotated[list[TextPart], Field(min_length=1)]
+    content: Text | Annotated[list[TextPart], Field(min_length=1, max_length=1000, fail_fast=True)]
     name: Annotated[str, Field(max_length=1000)] | None = None
+    # what clients send back of an answer
     refusal: None = None
-    tool_calls: Annotated[list[Any], Field(max_length=0)] | None = None
+    annotations: Empty | None = None
+    audio: None = None
+    function_call: None = None
+    reasoning_content: None = None
+    tool_calls: Empty | None = None
 
     @property
     def plain(self) -> dict[str, str]:
@@ -69,7 +78,7 @@ class Message(Strict):
         return {"role": role, "content": text}
 
 
-Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)]
 
 
 class ChatCompletion(Common):
@@ -124,4 +133,4 @@ class Detokenize(Strict):
     """`POST /detokenize`: the text of token ids."""
 
     model: str | None = None
-    tokens: list[Annotated[int, Field(ge=0, lt=1 << 31)]]
+    tokens: Annotated[list[TokenId], Field(max_length=1 << 20, fail_fast=True)]

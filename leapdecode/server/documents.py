@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from leapdecode.core import TokenLogprobs
@@ -23,12 +23,13 @@ class Writer:
     Args:
         model: its name in answers.
         tokenizer: shows tokens as text, for log-probabilities.
+        bytes_of: a token's bytes, or None where nobody knows them.
     """
 
     prefix = kind = chunk_kind = ""
 
-    def __init__(self, model: str, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, model: str, tokenizer: Any, bytes_of: Callable[[int], bytes | None]) -> None:
+        self.tokenizer, self.bytes_of = tokenizer, bytes_of
         self.head: Document = {
             "id": f"{self.prefix}-{uuid.uuid4().hex}",
             "object": self.kind,
@@ -70,8 +71,17 @@ class Writer:
         raise NotImplementedError
 
     def shown(self, token: int) -> str:
-        """A token as text."""
-        return str(self.tokenizer.decode([token]))
+        """A token as text; part of a character in OpenAI's form, as `bytes:\\xf0\\x9f`."""
+        raw = self.raw(token)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{one:02x}" for one in raw)
+
+    def raw(self, token: int) -> bytes:
+        """A token's bytes."""
+        found = self.bytes_of(token)
+        return str(self.tokenizer.decode([token])).encode() if found is None else found
 
 
 class CompletionWriter(Writer):
@@ -149,8 +159,7 @@ class ChatWriter(Writer):
         return {"content": content, "refusal": None}
 
     def _token(self, token: int, logprob: float) -> Document:
-        text = self.shown(token)
-        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+        return {"token": self.shown(token), "logprob": logprob, "bytes": list(self.raw(token))}
 
 
 def logprobs_of(pieces: Iterable[Piece]) -> list[TokenLogprobs]:

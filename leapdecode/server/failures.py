@@ -50,6 +50,12 @@ class Failure(Exception):
         }
 
 
+def too_late(seconds: float) -> Failure:
+    """A request that took longer than the server allows; clients need not try again at once."""
+    message = f"not done after {seconds:g} s; ask for less"
+    return Failure(504, message, headers={"x-should-retry": "false"})
+
+
 def failure_of(error: BaseException) -> Failure:
     """What a client is told of an error; a user's own is a 400, whatever else is a 500."""
     if isinstance(error, Failure):

@@ -13,9 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 MOST_SAMPLES, MOST_STOPS, MOST_BIASES = 128, 16, 1024
+MOST_ROWS = 256  # of a forward for one text, and of any number among a method's options
 Text = Annotated[str, Field(max_length=10_000_000)]
 Stop = Annotated[str, Field(min_length=1, max_length=1000)]
-TokenIds = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 31)]], Field(min_length=1)]
+TokenId = Annotated[int, Field(ge=0, lt=1 << 31)]
+# a list stops at its first fault: a body of a million wrong items must not make a million errors
+TokenIds = Annotated[list[TokenId], Field(min_length=1, max_length=1 << 20, fail_fast=True)]
 
 
 ANY = "any value"  # of a field that is for the provider's own records
@@ -116,7 +119,7 @@ class Common(Strict):
     # leapdecode's own
     method: Annotated[str, Field(max_length=100)] | None = None
     options: Annotated[dict[str, int | float | bool | str], Field(max_length=32)] | None = None
-    budget: Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] | None = None
+    budget: Annotated[int, Field(ge=1, le=MOST_ROWS)] | Literal["auto"] | None = None
     verification: Literal["seeded", "rejection"] | None = None
     explain: bool | None = None
 

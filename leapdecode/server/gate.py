@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING
 
-from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,12 +25,11 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self.keys and scope["path"] not in OPEN:
-            said = Headers(scope=scope).get("authorization", "")
-            kind, _, key = said.partition(" ")
-            given = key.strip().encode("utf-8", "surrogateescape")
+            kind, _, key = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+            given = key.strip()
             # all are compared, so that the time says nothing of which is near
             right = [hmac.compare_digest(given, known) for known in self.keys]
-            if kind.lower() != "bearer" or not any(right):
+            if kind.lower() != b"bearer" or not any(right):
                 failure = Failure(
                     401, "send a valid API key: Authorization: Bearer KEY", code="invalid_api_key"
                 )

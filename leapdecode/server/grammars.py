@@ -8,6 +8,7 @@ come from llguidance.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -72,18 +73,28 @@ class Grammars:
         self.llm = llm
         self.tokenizer: Any = None
 
-    def processor(self, grammar: str, prompt_length: int) -> Grammar:
-        """What masks the logits of one text, by a grammar that was checked."""
-        return Grammar(_matcher()(self._known(), grammar), prompt_length)
+    def prepare(self) -> None:
+        """Read the tokenizer now, where it can be read; that takes long for large ones."""
+        with suppress(OptionError):
+            self._known()
 
-    def check(self, grammar: str) -> None:
-        """Raise `OptionError` for a grammar that is wrong."""
+    def start(self, grammar: str) -> Any:
+        """llguidance's matcher before the first token; raises `OptionError` for a wrong grammar."""
+        start: Any = None
         try:
             wrong = _matcher().validate_grammar(grammar, self._known())
+            if not wrong:
+                start = _matcher()(self._known(), grammar)
+                wrong = start.get_error() if start.is_error() else ""
         except (ValueError, TypeError) as error:
             wrong = str(error)
         if wrong:
             raise OptionError(f"the answer's form cannot be used: {one_line(wrong)[:500]}")
+        return start
+
+    def bytes_of(self, token: int) -> bytes | None:
+        """A token's bytes; None where the tokenizer was not read."""
+        return None if self.tokenizer is None else bytes(self.tokenizer.decode_bytes([token]))
 
     def _known(self) -> Any:
         """The tokenizer, as llguidance knows it."""
@@ -130,6 +141,9 @@ class Grammar:
     def _allowed(self, vocabulary: int) -> Tensor:
         """[V] whether a token may follow."""
         bits = torch.frombuffer(bytearray(self.matcher.compute_bitmask()), dtype=torch.uint8)
+        if self.matcher.is_error():  # it has grown too large, and says nothing right any more
+            said = one_line(self.matcher.get_error())[:300]
+            raise OptionError(f"the answer's form is too much for llguidance: {said}")
         places = torch.arange(8, dtype=torch.uint8)
         return (bits[:, None] >> places & 1).bool().reshape(-1)[:vocabulary]
 

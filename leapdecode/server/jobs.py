@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 from leapdecode.core import SamplingParams
 from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.prompts import encode
+from leapdecode.methods import find, make
 from leapdecode.server.bodies import ChatCompletion, Completion
 from leapdecode.server.failures import Failure
-from leapdecode.server.grammars import Grammars, grammar_of
+from leapdecode.server.fields import MOST_ROWS
+from leapdecode.server.grammars import Grammar, Grammars, grammar_of
 
 if TYPE_CHECKING:
     from leapdecode.llm.llm import LLM
+    from leapdecode.methods.base import Method
     from leapdecode.server.settings import Settings
 
+MOST_TRACED = 2048  # tokens of a text of which every forward is told
 COMPLETION_TOKENS = 16  # OpenAI's default for completions
 
 
@@ -30,7 +34,7 @@ class Job:
         sampling: of one sample.
         samples: of each prompt.
         arguments: of `AsyncLLM.events`, beside prompt, sampling and stream.
-        grammar: that the answers follow, in llguidance's form.
+        grammar: that the answers follow, before their first token.
         explain: whether every forward is traced.
     """
 
@@ -38,7 +42,7 @@ class Job:
     sampling: SamplingParams
     samples: int = 1
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    grammar: str | None = None
+    grammar: Any = None
     explain: bool = False
 
     @property
@@ -67,23 +71,39 @@ class Jobs:
         prompts = [self.encoded(one, field_name) for one in given]
         most = self._length(most, prompts)
         grammar = grammar_of(body)
-        if grammar:
-            self.grammars.check(grammar)
         sampling = SamplingParams(max_tokens=most, logprobs=logprobs, **self._chosen(body))
         arguments = {
-            "method": self.settings.method if body.method is None else body.method,
+            "method": self._method(body),
             "verification": body.verification or "seeded",
-            "budget": body.budget,
-            **(body.options or {}),
+            "budget": body.budget or "auto",
         }
-        return Job(prompts, sampling, body.n or 1, arguments, grammar, bool(body.explain))
+        start = self.grammars.start(grammar) if grammar else None
+        return Job(prompts, sampling, body.n or 1, arguments, start, traced(body, sampling))
 
     def sampling_of(self, job: Job, ids: list[int]) -> SamplingParams:
         """The sampling of one text; a grammar follows each text on its own."""
         if job.grammar is None:
             return job.sampling
-        follows = self.grammars.processor(job.grammar, len(ids))
+        follows = Grammar(job.grammar, len(ids))
         return replace(job.sampling, logits_processors=[follows])
+
+    def _method(self, body: Completion | ChatCompletion) -> Method:
+        """The method with its options; raises `Failure`."""
+        name = self.settings.method if body.method is None else body.method
+        options = body.options or {}
+        large = [key for key, value in options.items() if key != "seed" and too_large(value)]
+        if large:
+            raise Failure(400, f"options: {large[0]} may be at most {MOST_ROWS} here", "options")
+        if options.get("history"):
+            raise Failure(400, "options: history would share texts among clients", "options")
+        try:
+            find(name)
+        except LeapdecodeError as error:
+            raise Failure(400, str(error), "method") from error
+        try:
+            return make(name, options)
+        except LeapdecodeError as error:
+            raise Failure(400, str(error), "options") from error
 
     def encoded(self, prompt: Any, name: str) -> list[int]:
         """Token ids of a prompt that fits; raises `Failure` that names the field."""
@@ -131,7 +151,8 @@ class Jobs:
         vocabulary = self.llm.runner.vocabulary
         found = {}
         for token, bias in given.items():
-            if not (token.isascii() and token.isdigit() and int(token[:12]) < vocabulary):
+            short = token.isascii() and token.isdigit() and len(token) < 12
+            if not (short and int(token) < vocabulary):
                 raise Failure(
                     400,
                     f"logit_bias names token {token[:20]!r}; token ids go from 0 to "
@@ -140,3 +161,25 @@ class Jobs:
                 )
             found[int(token)] = bias
         return found
+
+
+def too_large(value: Any) -> bool:
+    """Whether an option is a number that one request may not ask for."""
+    return isinstance(value, int | float) and value > MOST_ROWS
+
+
+def traced(body: Completion | ChatCompletion, sampling: SamplingParams) -> bool:
+    """Whether a request's forwards are told; raises `Failure` where that is too much."""
+    if not body.explain:
+        return False
+    if (body.n or 1) > 1 or sampling.max_tokens > MOST_TRACED:
+        raise Failure(
+            400, f"explain goes with one text of at most {MOST_TRACED:,} tokens", "explain"
+        )
+    return not body.stream or bool(body.stream_options and body.stream_options.include_usage)
+
+
+def texts_of(body: Completion | ChatCompletion) -> int:
+    """How many texts a request asks for."""
+    prompts = 1 if isinstance(body, ChatCompletion) else len(body.prompts)
+    return prompts * (body.n or 1)

@@ -13,6 +13,7 @@ from leapdecode.server.failures import Failure
 
 Body = TypeVar("Body", bound=BaseModel)
 SHOWN = 3  # faults of one field
+MOST = 1000  # faults that are looked at
 
 
 def read(kind: type[Body], raw: bytes) -> Body:
@@ -20,6 +21,8 @@ def read(kind: type[Body], raw: bytes) -> Body:
     try:
         return kind.model_validate_json(raw)
     except ValidationError as error:
+        if error.error_count() > MOST:
+            raise Failure(400, f"the body has {error.error_count():,} faults") from None
         raise fault(kind, error.errors(include_url=False, include_context=True)) from None
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.trace import Trace
-from leapdecode.server.failures import Failure
+from leapdecode.methods import make
+from leapdecode.server.failures import Failure, too_late
 from leapdecode.server.jobs import Job, Jobs
 from leapdecode.server.metrics import Metrics
 
@@ -20,9 +21,37 @@ if TYPE_CHECKING:
     from leapdecode.server.bodies import ChatCompletion, Completion
     from leapdecode.server.settings import Settings
 
+T = TypeVar("T")
 News = tuple[int, list[Piece] | Result]
 Mail = asyncio.Queue["News | Exception"]
 STOPPING = "the server is stopping; ask again later, or another one"
+
+
+class Ticket:
+    """The places of a request's texts, from its admission to its end.
+
+    Attributes:
+        failure: why the request is to end; it goes before all news that are still in the mail.
+        mail: what became of the texts.
+    """
+
+    def __init__(self, service: Service, count: int) -> None:
+        self.service, self.count = service, count
+        self.failure: Failure | None = None
+        self.mail: Mail = asyncio.Queue()
+        seconds = service.settings.request_seconds
+        self.timer = asyncio.get_running_loop().call_later(seconds, self.end, too_late(seconds))
+        service.tickets.add(self)
+
+    def end(self, failure: Failure) -> None:
+        """End the request by a failure, as soon as it looks."""
+        self.failure = self.failure or failure
+        self.mail.put_nowait(failure)
+
+    def release(self) -> None:
+        """Give the places back; does nothing the second time."""
+        self.timer.cancel()
+        self.service.tickets.discard(self)
 
 
 class Service:
@@ -39,71 +68,71 @@ class Service:
         self.metrics = Metrics(settings.names[0], self)
         # one thread: tokenizers are not made for several, and a long prompt must not stop the rest
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="leapdecode-prompts")
-        self.unfinished = 0  # texts, waiting ones too
-        self.mails = set[Mail]()
+        self.tickets = set[Ticket]()
         self.draining = False
+        self.jobs.grammars.prepare()
+        # what rows cost here is measured before anybody waits for it
+        llm.llm.shared.given(make(settings.method, {}), "auto", llm.batch_size, None)
 
     @property
-    def batch_size(self) -> int:
-        """Texts that are decoded at a time."""
-        return self.llm.batch_size
+    def unfinished(self) -> int:
+        """Texts of all requests under way, waiting ones too."""
+        return sum(ticket.count for ticket in self.tickets)
 
-    async def prepare(self, body: Completion | ChatCompletion) -> Job:
-        """The job of a body; raises `Failure` or a user's error."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.thread, self.jobs.of, body)
-
-    async def run(self, work: Any, *arguments: Any) -> Any:
-        """What a function of prompts gives, computed beside the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.thread, work, *arguments)
-
-    async def news(self, job: Job) -> AsyncGenerator[News, None]:
-        """What becomes of a job's texts: (number, pieces) per step, (number, result) at its end.
-
-        Text `number` is sample `number % samples` of prompt `number // samples`. Leaving the
-        generator frees their places. Raises what ended one of them, or `Failure`.
-        """
-        self._admit(job)
-        mail: Mail = asyncio.Queue()
-        self.mails.add(mail)
-        late = Failure(504, f"not done after {self.settings.request_seconds:g} s; ask for less")
-        timer = asyncio.get_running_loop().call_later(
-            self.settings.request_seconds, mail.put_nowait, late
-        )
-        tasks = [
-            asyncio.create_task(self._follow(job, number, mail)) for number in range(job.count)
-        ]
-        try:
-            running = len(tasks)
-            while running:
-                got = await mail.get()
-                if isinstance(got, Exception):
-                    raise got
-                running -= isinstance(got[1], Result)
-                yield got
-        finally:
-            timer.cancel()
-            self.mails.discard(mail)
-            self.unfinished -= job.count
-            for task in tasks:
-                task.cancel()
-
-    def _admit(self, job: Job) -> None:
-        """Raise `Failure` where there is no place for a job."""
+    def admit(self, count: int) -> Ticket:
+        """Places for so many texts; raises `Failure` where there are none."""
         if self.draining:
             raise Failure(503, STOPPING, headers={"Retry-After": "10"})
-        places = self.batch_size + self.settings.max_queue
-        if job.count > places:
-            raise Failure(400, f"{job.count} texts in a request; {places} are taken at most", "n")
-        if self.unfinished + job.count > places:
+        places = self.llm.batch_size + self.settings.max_queue
+        if count > places:
+            raise Failure(400, f"{count} texts in a request; {places} are taken at most", "n")
+        if self.unfinished + count > places:
             raise Failure(
                 429,
                 f"{self.unfinished} texts are under way, and {places} are taken at most; try again",
                 code="queue_full",
                 headers={"Retry-After": "1"},
             )
-        self.unfinished += job.count
+        return Ticket(self, count)
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """What a function gives that is too slow for the event loop."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.thread, work, *arguments)
+
+    async def prepare(self, body: Completion | ChatCompletion, ticket: Ticket) -> Job:
+        """The job of a body, within the request's time; raises `Failure` or a user's error."""
+        try:
+            async with asyncio.timeout(self.settings.request_seconds):
+                job = await self.run(self.jobs.of, body)
+        except TimeoutError as error:
+            raise too_late(self.settings.request_seconds) from error
+        if ticket.failure is not None:
+            raise ticket.failure
+        return job
+
+    async def news(self, job: Job, ticket: Ticket) -> AsyncGenerator[News, None]:
+        """What becomes of a job's texts: (number, pieces) per step, (number, result) at its end.
+
+        Text `number` is sample `number % samples` of prompt `number // samples`. Leaving the
+        generator frees their places. Raises what ended one of them, or `Failure`.
+        """
+        following = [self._follow(job, number, ticket.mail) for number in range(job.count)]
+        tasks = [asyncio.create_task(one) for one in following]
+        try:
+            running = len(tasks)
+            while running:
+                got = await ticket.mail.get()
+                if ticket.failure is not None:
+                    raise ticket.failure
+                if isinstance(got, Exception):
+                    raise got
+                running -= isinstance(got[1], Result)
+                yield got
+        finally:
+            ticket.release()
+            for task in tasks:
+                task.cancel()
 
     async def _follow(self, job: Job, number: int, mail: Mail) -> None:
         """Put what becomes of one text into the mail."""
@@ -119,10 +148,7 @@ class Service:
                     now = time.perf_counter()
                     if isinstance(news, Result):
                         self.metrics.ended(news, now - began)
-                        self._check_end(news)
-                        if trace is not None:
-                            shown = trace.document(news, self.llm.llm.tokenizer)
-                            news.artifacts["trace"] = shown
+                        await self._complete(news, trace)
                     else:
                         self.metrics.stepped(len(news), now - last, first=last == began)
                         last = now
@@ -131,14 +157,18 @@ class Service:
             self.metrics.failed()
             mail.put_nowait(error)
 
-    def _check_end(self, result: Result) -> None:
+    async def _complete(self, result: Result, trace: Trace | None) -> None:
+        """Check a text's end, and put its trace into the result."""
         if result.finish_reason == "aborted":
             raise Failure(503, STOPPING)
+        if trace is not None:
+            tokenizer = self.llm.llm.tokenizer
+            result.artifacts["trace"] = await self.run(trace.document, result, tokenizer)
 
     def stop_all(self) -> None:
         """End all that is under way with an error."""
-        for mail in self.mails:
-            mail.put_nowait(Failure(503, STOPPING))
+        for ticket in list(self.tickets):
+            ticket.end(Failure(503, STOPPING))
 
     def close(self) -> None:
         """End the thread of prompts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
@@ -38,9 +38,9 @@ async def chunks(
     results = dict[int, Result]()
     more: Document = {"usage": None} if with_usage else {}
     openings = [one for one in map(writer.opening, range(job.count)) if one is not None]
-    if openings:
-        yield event(writer.chunk(openings, **more))
     async with aclosing(news) as everything:
+        if openings:
+            yield event(writer.chunk(openings, **more))
         try:
             number, said = first
             while True:
@@ -64,20 +64,25 @@ async def chunks(
 
 class EventStream(Response):
     """A response of events, which ends when the client leaves, or does not read for `patience`
-    seconds.
+    seconds; `at_end` is called then, and where it never began.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None], patience: float) -> None:
+    def __init__(
+        self, events: AsyncGenerator[bytes, None], patience: float, at_end: Callable[[], None]
+    ) -> None:
         super().__init__()
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-store"
-        self.events, self.patience = events, patience
+        self.events, self.patience, self.at_end = events, patience, at_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with suppress(ClientLeft):
-            await while_client_waits(receive, self._send(send))
+        try:
+            with suppress(ClientLeft):
+                await while_client_waits(receive, self._send(send))
+        finally:
+            self.at_end()
 
     async def _send(self, send: Send) -> None:
         start = {
