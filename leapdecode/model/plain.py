@@ -90,6 +90,9 @@ class PlainCache:
     def free(self, sequence: Sequence) -> None:
         del self.states[sequence.id]
 
+    def compact(self) -> None:
+        """Nothing to do: texts have no slots."""
+
     def commit(self, requests: list[Commit]) -> None:
         """Nothing moves: a root is contiguous."""
 
