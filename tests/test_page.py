@@ -64,10 +64,10 @@ def test_watching_changes_no_text(llm):
     ).token_ids  # fmt: skip
 
 
-def opened(browser, tmp_path, traces, width=1100):
+def opened(browser, tmp_path, traces, width=1100, **more):
     """A page in the browser, what it asked for, and its errors."""
     file = tmp_path / "trace.html"
-    file.write_text(page(traces, [(1, 5.0), (8, 7.0)]))
+    file.write_text(page(traces, [(1, 5.0), (8, 7.0)], **more))
     shown = browser.new_page(viewport={"width": width, "height": 800})
     asked, errors = [], []
     shown.on("request", lambda request: asked.append(request.url))
@@ -131,8 +131,24 @@ def test_text_that_looks_like_html_stays_text(llm, browser, tmp_path):
 
 
 @needs_browser
+def test_a_schedule_is_drawn(browser, tmp_path):
+    schedule = [
+        ("draft", "draft", 0.0, 2.0, [1, 2]),
+        ("target", "verify", 2.0, 9.0, [1, 2]),
+        ("target", "sample", 9.0, 9.5, [1, 2]),
+    ]
+    shown, _, errors = opened(browser, tmp_path, [], schedule=schedule, title=EVIL)
+    lanes = [one.text_content() for one in shown.query_selector_all("#gantt svg > text")]
+    assert lanes[:4] == ["target", "draft", "text 1", "text 2"]
+    assert len(shown.query_selector_all("#gantt rect")) == 9
+    assert EVIL.split("\u202e")[0] in shown.inner_text("#facts")
+    assert not errors
+    shown.close()
+
+
+@needs_browser
 def test_the_served_page_races_and_talks(browser):
-    with serving() as served:
+    with serving(batch_size=4) as served:
         shown = browser.new_page(viewport={"width": 390, "height": 800})
         asked, errors = [], []
         shown.on("request", lambda request: asked.append(request.url))
@@ -148,6 +164,10 @@ def test_the_served_page_races_and_talks(browser):
         shown.click("#switches button")
         shown.wait_for_selector("#run:not([disabled])", timeout=30_000)
         assert "draft" not in shown.inner_text("#brought")
+        shown.fill("#texts", "3")
+        shown.click("#tab-batch")
+        shown.click("#run")
+        shown.wait_for_selector("#gantt svg :text('text 3')", timeout=30_000)
         shown.click("#tab-talk")
         shown.fill("#message", PROMPT)
         shown.click("#say button[type=submit]")

@@ -168,10 +168,10 @@ def test_a_model_that_is_not_there_ends_with_3():
 
 
 def test_json_is_one_document_and_the_files_hold_the_tree(tmp_path):
-    files = [tmp_path / name for name in ("tree.html", "tree.svg", "tree.json")]
+    files = [tmp_path / name for name in ("tree.html", "tree.svg", "tree.json", "when.html")]
     options = [
         part
-        for option, path in zip(("--html", "--svg", "--output"), files, strict=True)
+        for option, path in zip(("--html", "--svg", "--output", "--schedule"), files, strict=True)
         for part in (option, str(path))
     ]
     done = run("tree", "solve", *SMALL, "--json", *options)
@@ -187,6 +187,7 @@ def test_json_is_one_document_and_the_files_hold_the_tree(tmp_path):
     tree = Tree.from_json(document)
     assert files[0].read_text() == webpage(tree)
     assert files[1].read_text() == picture(tree)
+    assert '"schedule": [["draft"' in files[3].read_text()
 
 
 def test_a_question_may_come_through_a_pipe():

@@ -148,6 +148,10 @@ def test_every_forward_can_be_explained(served):
     assert trace["schema"] == 1
     tokens = [one["text"] for step in trace["steps"] for one in step["tokens"]]
     assert "".join(tokens) == found["choices"][0]["text"]
+    _, found = served.ask("/v1/completions", {**body, "n": 3, "temperature": 1})
+    assert len(found["explain"]) == 3
+    first = max(trace["steps"][0]["clock"] for trace in found["explain"])
+    assert all(trace["steps"][-1]["clock"] > first for trace in found["explain"]), "one by one"
 
 
 def test_errors_have_openais_form(client):

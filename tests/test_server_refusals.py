@@ -114,7 +114,7 @@ def test_bodies_that_are_no_objects(served, path):
         {"options": {"stream": 1}}, {"options": {"sampling": 1}}, {"options": {"budget": 4000}},
         {"options": {"method": "jacobi"}}, {"prompt": [-1] * 500_000}, {"prompt": [[1]] * 500},
         {"logit_bias": {"0" * 12 + "9" * 30: 1}}, {"logit_bias": {"9" * 5000: 1}},
-        {"explain": True, "n": 2}, {**{f"a{n}": n for n in range(50_000)}},
+        {"explain": True, "n": 8, "max_tokens": 300}, {**{f"a{n}": n for n in range(50_000)}},
     ],
 )  # fmt: skip
 def test_what_would_cost_the_others_is_refused(served, more):

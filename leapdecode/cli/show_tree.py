@@ -14,9 +14,12 @@ from leapdecode.errors import OptionError
 NEEDS = {"--html": "jinja2", "--svg": "matplotlib"}
 
 
-def check_files(html: Path | None, svg: Path | None, output: Path | None) -> None:
+def check_files(
+    html: Path | None, svg: Path | None, schedule: Path | None, output: Path | None
+) -> None:
     """Raise what would keep a file from being written, before a tree is searched."""
-    for option, path in (("--html", html), ("--svg", svg), ("--output", output)):
+    files = (("--html", html), ("--svg", svg), ("--schedule", schedule), ("--output", output))
+    for option, path in files:
         if path is None:
             continue
         check_place(option, path)
@@ -36,6 +39,21 @@ def write(tree: Any, html: Path | None, svg: Path | None, output: Path | None) -
     if output:
         document = json.dumps(tree.to_json(), ensure_ascii=False)
         output.write_text(f"{document}\n", encoding="utf-8")
+
+
+def write_schedule(path: Path, driver: Any, title: str) -> None:
+    """Write the page of which text was served by which forward; texts count from 1 on."""
+    from leapdecode.llm.trace_page import page
+    from leapdecode.measure.trees.records import spans_of
+
+    forwards = driver.record.forwards
+    spans = spans_of(forwards, forwards[0].began)
+    numbers: dict[int, int] = {}
+    shown = []
+    for model, kind, began, ended, requests in spans:
+        texts = [numbers.setdefault(one, len(numbers) + 1) for one in requests]
+        shown.append((model, kind, round(1e3 * began, 3), round(1e3 * ended, 3), texts))
+    path.write_text(page([], schedule=shown, title=title), encoding="utf-8")
 
 
 def show(tree: Any) -> None:

@@ -89,6 +89,10 @@ def solve(
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write the tree as a picture")
     ] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="write which text was served when, as a page"),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write the document of --json")
     ] = None,
@@ -111,11 +115,13 @@ def solve(
 
       leapdecode tree solve --task blocksworld --example 2 --breadth 2 --html tree.html
 
+      leapdecode tree solve --strategy scheduled --example 0 --schedule schedule.html
+
       leapdecode tree solve --search mcts -o walks=8 --example 1 --json
 
       leapdecode tree solve --task examples/countdown.toml --example 0 -m path/to/model
     """
-    from leapdecode.cli.show_tree import check_files, progress, show, write
+    from leapdecode.cli.show_tree import check_files, progress, show, write, write_schedule
     from leapdecode.engine.checks import check_verification
     from leapdecode.reasoning import Executor, tasks
     from leapdecode.reasoning import search as searches
@@ -132,7 +138,7 @@ def solve(
     find_strategy(strategy).scheduling(strategy, batch_size)
     check_verification(verification)
     guesses = options_of(method, k_config, models.has_draft)
-    check_files(html, svg, output)
+    check_files(html, svg, schedule, output)
     llm = models.open()
     driver = Executor(
         llm, sampling, strategy, batch_size=batch_size, verification=verification, **guesses
@@ -147,6 +153,8 @@ def solve(
         "verification": verification, "temperature": temperature, "seed": seed,
     }  # fmt: skip
     write(grown, html, svg, output)
+    if schedule:
+        write_schedule(schedule, driver, f"{llm.name}, {strategy}: which text was served when")
     if json:
         print_json(grown.to_json())
     else:

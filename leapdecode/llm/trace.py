@@ -55,7 +55,8 @@ class Watched:
     """One step: when it ended, what took how long, and its tree; all times in milliseconds.
 
     Attributes:
-        at: the end, since the trace began.
+        at: the end, since the trace began, without the time that watching took.
+        clock: the same by `time.perf_counter`, so that texts decoded together can be aligned.
         parts: milliseconds by part, see `PARTS`.
         rows: that the target evaluated.
         tokens: that were accepted.
@@ -63,6 +64,7 @@ class Watched:
     """
 
     at: float
+    clock: float
     parts: dict[str, float]
     rows: int
     tokens: list[int]
@@ -74,7 +76,7 @@ class Trace:
     """Watches one text."""
 
     def __init__(self) -> None:
-        self.began = time.perf_counter()
+        self.clock = self.began = time.perf_counter()
         self.steps: list[Watched] = []
         self.seconds = dict.fromkeys(PARTS, 0.0)
 
@@ -88,7 +90,8 @@ class Trace:
         step, self.seconds = sequence.steps[-1], seconds
         at = 1e3 * (began - self.began)
         nodes = nodes_of(tree, verdict, found)
-        self.steps.append(Watched(at, parts, step.rows, step.tokens, step.sources, nodes))
+        now = 1e3 * began
+        self.steps.append(Watched(at, now, parts, step.rows, step.tokens, step.sources, nodes))
         self.began += time.perf_counter() - began
 
     def document(self, result: Result, tokenizer: Any) -> dict[str, Any]:
@@ -104,6 +107,7 @@ class Trace:
             "prompt": tokenizer.decode(result.prompt_token_ids),
             "prompt_tokens": len(result.prompt_token_ids),
             "reused_tokens": result.stats.reused_tokens,
+            "clock": round(1e3 * self.clock, 3),
         }
         texts = iter(result.pieces)
         return {**head, "steps": [shown(step, texts, tokenizer) for step in self.steps]}
@@ -165,6 +169,7 @@ def shown(step: Watched, texts: Any, tokenizer: Any) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "at": round(step.at, 3),
+        "clock": round(step.clock, 3),
         "parts": {name: round(value, 3) for name, value in step.parts.items()},
         "rows": step.rows,
         "tokens": tokens,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leapdecode.llm.llm import LLM
 
-TEMPLATE = Path(__file__).with_name("trace.html")
+PARTS = Path(__file__).with_name("page")
+SCRIPTS = ("base", "text", "tree", "time", "sources", "batch", "share", "ask")
 
 
 def page(
@@ -21,11 +22,16 @@ def page(
     Args:
         traces: documents of `Trace.document`.
         costs: (rows, milliseconds) of forwards on this machine, if they are known.
-        more: what a server tells its page: served, model, method, methods.
+        more: what a server tells its page: served, model, method, methods; or the schedule of many
+            texts as (model, kind, began, ended, texts) in milliseconds, with its title.
     """
+    template = (PARTS / "page.html").read_text(encoding="utf-8")
+    style = (PARTS / "style.css").read_text(encoding="utf-8")
+    scripts = [(PARTS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    template = template.replace("__STYLE__", style).replace("__SCRIPT__", "".join(scripts))
     data = json.dumps({"traces": list(traces), "costs": list(costs), **more}, ensure_ascii=True)
     # in a script element only "<" could end what is data
-    return TEMPLATE.read_text(encoding="utf-8").replace("__DATA__", data.replace("<", "\\u003c"))
+    return template.replace("__DATA__", data.replace("<", "\\u003c"))
 
 
 def costs_of(llm: LLM) -> list[tuple[int, float]]:

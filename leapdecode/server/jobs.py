@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leapdecode.methods.base import Method
     from leapdecode.server.settings import Settings
 
-MOST_TRACED = 2048  # tokens of a text of which every forward is told
+MOST_TRACED = 2048  # tokens of a request of which every forward is told
 COMPLETION_TOKENS = 16  # OpenAI's default for completions
 
 
@@ -172,9 +172,9 @@ def traced(body: Completion | ChatCompletion, sampling: SamplingParams) -> bool:
     """Whether a request's forwards are told; raises `Failure` where that is too much."""
     if not body.explain:
         return False
-    if (body.n or 1) > 1 or sampling.max_tokens > MOST_TRACED:
+    if texts_of(body) * sampling.max_tokens > MOST_TRACED:
         raise Failure(
-            400, f"explain goes with one text of at most {MOST_TRACED:,} tokens", "explain"
+            400, f"explain goes with at most {MOST_TRACED:,} tokens, all texts together", "explain"
         )
     return not body.stream or bool(body.stream_options and body.stream_options.include_usage)
 

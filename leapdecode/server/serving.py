@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from leapdecode.core import SamplingParams
 from leapdecode.llm.async_llm import AsyncLLM
 from leapdecode.server.app import make_app
 from leapdecode.server.service import Service
@@ -71,13 +72,15 @@ def serve(
     )  # fmt: skip
     server: Any = Server(config, service, on_ready)
     try:
-        asyncio.run(_run(server, llm))
+        asyncio.run(_run(server, llm, settings.method))
     finally:
         service.close()
 
 
-async def _run(server: uvicorn.Server, llm: AsyncLLM) -> None:
+async def _run(server: uvicorn.Server, llm: AsyncLLM, method: str) -> None:
     try:
+        # what the default method measures on this machine keeps no client waiting
+        await llm.generate("Hello", method=method, sampling=SamplingParams(max_tokens=4))
         await server.serve()
     finally:
         await llm.close()
