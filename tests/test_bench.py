@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import random
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 import pytest
+from commands import run
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.cli.contenders import parse_methods
@@ -365,28 +365,14 @@ def test_prompts_that_cannot_be_decoded_are_named_at_once(llm, tmp_path, text, w
         build(f"jsonl={path}", llm, 5, 0, SHORT)
 
 
-def command(*arguments):
-    return [
-        sys.executable,
-        "-m",
-        "leapdecode",
-        "bench",
-        "--limit",
-        "3",
-        "--max-tokens",
-        "16",
-        *arguments,
-    ]
+BENCH = ("bench", "--limit", "3", "--max-tokens", "16")
 
 
 def test_the_command_gives_one_document_and_its_files(tmp_path):
     folder = tmp_path / "out"
-    done = subprocess.run(
-        command(
-            "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:budget=8", "--json",
-            "--output", folder
-        ),
-        capture_output=True, text=True, timeout=300,
+    done = run(
+        *BENCH, "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:budget=8", "--json",
+        "--output", folder, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -405,19 +391,14 @@ def test_the_command_gives_one_document_and_its_files(tmp_path):
 
 def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     folder = tmp_path / "out"
-    arguments = command(
-        "--tasks",
-        "math,sql,passage",
-        "--methods",
-        "prompt_lookup",
-        "--rounds",
-        "4",
-        "--output",
-        folder,
-    )
+    arguments = [
+        *BENCH, "--tasks", "math,sql,passage", "--methods", "prompt_lookup", "--rounds", "4",
+        "--output", folder,
+    ]  # fmt: skip
     # what a shell starts in the background inherits that SIGINT is ignored
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    started = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
+    command = [sys.executable, "-m", "leapdecode", *arguments]
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
     path = folder / "records.jsonl"
     deadline = time.monotonic() + 120
     # the file is there before its first row
@@ -429,9 +410,7 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     assert "--resume" in said
     before = path.read_text().splitlines()
     assert 0 < len(before) < 72
-    done = subprocess.run(
-        [*arguments, "--resume", "--json"], capture_output=True, text=True, timeout=300
-    )
+    done = run(*arguments, "--resume", "--json", text=True)
     assert done.returncode == 0, done.stderr
     keys = [
         tuple(json.loads(line)[name] for name in ("task", "contender", "unit", "round"))
@@ -463,14 +442,7 @@ def test_presets_name_what_exists(llm, name):
     ],
 )
 def test_bad_input_is_one_line(arguments, said, tmp_path):
-    done = subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-        env=os.environ,
-    )
+    done = run(*BENCH, *arguments, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert said in done.stderr

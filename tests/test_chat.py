@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+import commands
 import pytest
 from tiny_gguf import tiny_llama, write_gguf
 
@@ -23,7 +24,6 @@ from leapdecode.methods.evidence import NAMES
 
 PENS = "Tom has 3 bags with 8 pens each. He loses 5 pens. How many pens are left?"
 BOXES = "Ann has 4 boxes with 6 cups each. She buys 7 cups. How many cups are there?"
-ENVIRONMENT = {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
 
 
 def talk(llm, system=None, stops=True, **sampling):
@@ -186,11 +186,8 @@ def test_every_source_has_a_colour_of_its_own():
 
 
 def run(*arguments, lines=()):
-    return subprocess.run(
-        [sys.executable, "-m", "leapdecode", *arguments],
-        input=b"".join(line if isinstance(line, bytes) else f"{line}\n".encode() for line in lines),
-        capture_output=True, timeout=300, env={**os.environ, **ENVIRONMENT}, check=False,
-    )  # fmt: skip
+    given = (line if isinstance(line, bytes) else f"{line}\n".encode() for line in lines)
+    return commands.run(*arguments, stdin=b"".join(given))
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +295,7 @@ class Screen:
 
     def __init__(self, *arguments):
         self.fd, other = pty.openpty()
-        environment = {**os.environ, **ENVIRONMENT, "TERM": "xterm-256color"}
+        environment = {**os.environ, **commands.ENVIRONMENT, "TERM": "xterm-256color"}
         command = [sys.executable, "-c", LAUNCH, *arguments]
         self.process = subprocess.Popen(command, stdin=other, env=environment)
         os.close(other)

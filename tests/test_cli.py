@@ -7,19 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import ENVIRONMENT, run
 
 from leapdecode.cli.results import resuming
 from leapdecode.methods import names
-
-ENVIRONMENT = {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
-
-
-def run(*arguments, stdin=None, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "leapdecode", *arguments], input=stdin, capture_output=True,
-        timeout=300,
-        env={**os.environ, **ENVIRONMENT, **environment}, check=False,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

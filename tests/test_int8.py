@@ -1,9 +1,8 @@
 """Linear layers in 8-bit integers: another model, decoded by every method to the same text."""
 
 import json
-import subprocess
-import sys
 
+import commands
 import pytest
 import torch
 from tiny import CONFIGS, new_model, prompts
@@ -97,8 +96,7 @@ def test_the_command_line_takes_it():
     def run(quantize):
         asked = ["generate", "def f(n):", "--quantize", quantize, "--max-tokens", "8", "--json"]
         asked += ["--method", "lookahead"]  # auto would measure what rows cost
-        command = [sys.executable, "-m", "leapdecode", *asked]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        return commands.run(*asked, text=True)
 
     done = run("int8")
     assert done.returncode == 0, done.stderr

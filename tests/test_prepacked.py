@@ -30,6 +30,9 @@ def forwards(model):
 @pytest.mark.parametrize("name", LINEAR)
 def test_logits_are_the_models_up_to_rounding(name, dtype):
     model, runner, packed = packed_of(name, dtype)
+    if packed is None:
+        assert dtype == torch.bfloat16, "float32 can be packed on every CPU"
+        pytest.skip("this CPU does not pack bfloat16")
     with torch.inference_mode():
         plain = runner.try_rows(5)
         with packed:

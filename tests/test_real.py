@@ -3,10 +3,9 @@
 import json
 import random
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
+import commands
 import pytest
 
 from leapdecode.measure.intervals import mean_interval
@@ -30,8 +29,8 @@ def data(tmp_path_factory):
 
 
 def run(*arguments):
-    command = [sys.executable, SCRIPT, "--limit", "1", "--max-tokens", "8", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    small = ("--limit", 1, "--max-tokens", 8)
+    return commands.run(*small, *arguments, program=SCRIPT, text=True)
 
 
 def test_the_script_measures_every_kind_and_can_be_resumed(data, tmp_path):

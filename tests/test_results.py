@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import commands
 import pytest
 
 from leapdecode.errors import ResultsError
@@ -21,14 +22,7 @@ PAGES = ["report.html", "report.md", "results.json"]
 
 
 def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "leapdecode", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
-        check=False,
-    )
+    return commands.run(*arguments, text=True, **environment)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,9 @@
 
 import json
 import shlex
-import subprocess
-import sys
 
 import pytest
+from commands import run
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
@@ -96,12 +95,7 @@ def test_values_that_do_not_go_together_are_left_out(llm):
 
 
 def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "leapdecode", "tune", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return run("tune", *arguments, text=True)
 
 
 def test_the_command_it_prints_works():
@@ -123,12 +117,7 @@ def test_the_command_it_prints_works():
     assert report["options"] == {"refill": "prompt", "window": report["options"]["window"]}
     words = shlex.split(report["command"].replace("PROMPT", "'SELECT a'"))
     assert words[0] == "leapdecode"
-    again = subprocess.run(
-        [sys.executable, "-m", *words, "--max-tokens", "4"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    again = run(*words[1:], "--max-tokens", "4", text=True)
     assert again.returncode == 0, again.stderr
     shown = command("--method", "jacobi", "--tasks", "sql", "--limit", "1", "--max-tokens", "4")
     assert "window" in shown.stdout
