@@ -2,10 +2,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow test-all real docs check clean
+.PHONY: demo serve test test-slow test-all real docs check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
+
+serve: .venv/serve      ## the embedded pair over HTTP, and the page at http://127.0.0.1:8000
+	$(BIN)/leapdecode serve
 
 test: .venv/dev         ## the default tests
 	$(BIN)/pytest -q -n 2 --dist worksteal
@@ -31,6 +34,10 @@ check: .venv/dev        ## lint and types
 	@echo "installing into .venv (once; a minute or two)"
 	$(PYTHON) -m venv .venv
 	$(PIP) -e .
+	@touch $@
+
+.venv/serve: .venv/core
+	$(PIP) -e ".[serve]"
 	@touch $@
 
 .venv/dev: .venv/core

@@ -1,6 +1,6 @@
 """LangChain against `leapdecode serve`.
 
-pip install 'leapdecode[serve]' langchain-openai
+.venv/bin/pip install -c constraints.txt -e '.[serve]' langchain-openai
 leapdecode serve --port 8000 &
 python examples/langchain_client.py http://127.0.0.1:8000
 """

@@ -1,6 +1,6 @@
 """OpenAI's own client against `leapdecode serve`, with a schema and the server's own facts.
 
-pip install 'leapdecode[serve]' openai
+.venv/bin/pip install -c constraints.txt -e '.[serve]' openai
 leapdecode serve --port 8000 &
 python examples/openai_client.py http://127.0.0.1:8000
 """

@@ -183,6 +183,8 @@ BAD = {
         "no place",
     ),
     "store": (["generate", "x", "--method", "jacobi", "--store", "s.json"], 2, "takes no store"),
+    "page in no folder": (["generate", "x", "--html", "no/such/page.html"], 2, "no place"),
+    "trace in no folder": (["generate", "x", "--trace", "no/such/lines"], 2, "no place"),
     "store in no folder": (
         ["generate", "x", "--method", "suffix", "--store", "no/such/s.json"],
         2,

@@ -238,6 +238,23 @@ def test_other_forms_of_answers(served, structure, rule):
         assert choice["finish_reason"] == "length"
 
 
+@pytest.mark.parametrize(
+    ("body", "param", "said"),
+    [
+        ({"structured_outputs": {"choice": ["a"]}, "ignore_eos": True}, "ignore_eos", "ends where"),
+        ({"structured_outputs": {"regex": "("}}, "structured_outputs", "cannot be used"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {
+            "type": "nonsense"}}}}, "response_format", "cannot be used"),
+        ({"response_format": {"type": "json_schema"}}, "response_format", "needs the field"),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_be_is_refused_by_its_field(served, body, param, said):
+    status, found = served.ask("/v1/completions", {"prompt": PROMPT, **body})
+    assert status == 400
+    assert found["error"]["param"] == param
+    assert said in found["error"]["message"]
+
+
 METHODS = ("auto", "autoregressive", "lookahead", "jacobi", "ouroboros", "draft_model", "suffix")
 
 

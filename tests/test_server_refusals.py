@@ -12,6 +12,7 @@ import time
 
 import openai
 import pytest
+from commands import run
 from served import HOST, serving
 from test_server import CHAT, PROMPT
 
@@ -276,6 +277,15 @@ def start_command(*more):
     found = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
     assert found, (line, process.stderr.read())
     return process, int(found[1])
+
+
+def test_a_port_in_use_is_one_line_before_the_model_is_loaded():
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "--port", port, "-m", "/no/such/model", text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: cannot listen at 127.0.0.1, port {port}")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("tokens", "grace"), [(60, 60), (1900, 2)])

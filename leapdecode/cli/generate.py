@@ -28,7 +28,7 @@ from leapdecode.cli.decoding import (
     TopPOption,
 )
 from leapdecode.cli.given import read_prompt
-from leapdecode.cli.kept_files import read_pool, read_store
+from leapdecode.cli.kept_files import check_place, read_pool, read_store
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
@@ -147,6 +147,9 @@ def generate(
         )
         raise OptionError(f"{message}; leave --exact or --verification out")
     _check_early(text, method, options, scheduler, verification, most)
+    for name, path in (("--html", html), ("--trace", trace)):
+        if path is not None:
+            check_place(name, path)
     phrases = read_pool(pool, method) if pool else None
     texts = read_store(store, method, verification == "rejection" and not sampling.greedy)
     llm = models.open()

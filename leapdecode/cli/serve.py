@@ -52,8 +52,9 @@ def serve(
 
     Texts of all clients are decoded together; each is what it would be alone, where the model is
     decoded exactly. Every option can be set by an environment variable: --port by
-    LEAPDECODE_SERVE_PORT, and so on. SIGTERM lets requests under way finish. Needs fastapi and
-    others: pip install 'leapdecode[serve]'.
+    LEAPDECODE_SERVE_PORT, and so on; the list below names each. SIGTERM and Ctrl-C let requests
+    under way finish for --grace seconds, a second one ends them. Needs fastapi and
+    others: pip install -e '.[serve]' in a clone.
 
     Examples:
 
@@ -68,14 +69,16 @@ def serve(
     if any(not key.strip() or key.split() != [key] for key in api_key or ()):
         raise OptionError("--api-key takes keys without spaces, of one character at least")
     try:
+        from leapdecode.server.serving import bound
         from leapdecode.server.serving import serve as run
         from leapdecode.server.settings import Settings
     except ImportError as error:
         raise OptionError(
-            f"serve needs the package {error.name}: pip install 'leapdecode[serve]'"
+            f"serve needs the package {error.name}: pip install -e '.[serve]' in a clone"
         ) from error
     from leapdecode.llm import AsyncLLM
 
+    listener = bound(host, port)
     llm = models.open()
     settings = Settings(
         tuple(name or [llm.name]), tuple(api_key or ()), tuple(cors or ()), method, max_queue,
@@ -86,4 +89,4 @@ def serve(
         shown = f"[{at}]" if ":" in at else at
         typer.echo(f"listening on http://{shown}:{listening}")
 
-    run(AsyncLLM(llm, batch_size=batch_size), settings, host, port, tell)
+    run(AsyncLLM(llm, batch_size=batch_size), settings, listener, tell)

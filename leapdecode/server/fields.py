@@ -62,7 +62,9 @@ class ResponseFormat(Strict):
 
     @model_validator(mode="after")
     def _schema_belongs(self) -> ResponseFormat:
-        if (self.type == "json_schema") != (self.json_schema is not None):
+        if self.type == "json_schema" and self.json_schema is None:
+            raise PydanticCustomError("format", "the type json_schema needs the field json_schema")
+        if self.type != "json_schema" and self.json_schema is not None:
             raise PydanticCustomError("format", "json_schema belongs to the type json_schema")
         return self
 

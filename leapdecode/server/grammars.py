@@ -61,7 +61,7 @@ def _matcher() -> Any:
         from llguidance import LLMatcher
     except ImportError as error:
         raise OptionError(
-            "an answer's form needs the package llguidance: pip install 'leapdecode[serve]'"
+            "an answer's form needs the package llguidance: pip install -e '.[serve]'"
         ) from error
     return LLMatcher
 

@@ -70,15 +70,27 @@ class Jobs:
             most = body.max_tokens or COMPLETION_TOKENS
         prompts = [self.encoded(one, field_name) for one in given]
         most = self._length(most, prompts)
-        grammar = grammar_of(body)
+        start = self._form(body)
         sampling = SamplingParams(max_tokens=most, logprobs=logprobs, **self._chosen(body))
         arguments = {
             "method": self._method(body),
             "verification": body.verification or "seeded",
             "budget": body.budget or "auto",
         }
-        start = self.grammars.start(grammar) if grammar else None
         return Job(prompts, sampling, body.n or 1, arguments, start, traced(body, sampling))
+
+    def _form(self, body: Completion | ChatCompletion) -> Any:
+        """The matcher of the form that an answer is to have; raises `Failure`."""
+        try:
+            grammar = grammar_of(body)
+            start = self.grammars.start(grammar) if grammar else None
+        except LeapdecodeError as error:
+            name = "response_format" if body.structured_outputs is None else "structured_outputs"
+            raise Failure(400, str(error), name) from error
+        if grammar and body.ignore_eos:
+            message = "an answer of a given form ends where the form does; leave ignore_eos out"
+            raise Failure(400, message, "ignore_eos")
+        return start
 
     def sampling_of(self, job: Job, ids: list[int]) -> SamplingParams:
         """The sampling of one text; a grammar follows each text on its own."""

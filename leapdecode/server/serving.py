@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from leapdecode.core import SamplingParams
+from leapdecode.errors import OptionError
 from leapdecode.llm.async_llm import AsyncLLM
 from leapdecode.server.app import make_app
 from leapdecode.server.service import Service
@@ -34,8 +35,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            listening = self.servers[0].sockets[0].getsockname()
-            self.on_ready(str(self.config.host), listening[1])
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self.on_ready(host, port)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -60,27 +61,44 @@ class Server(uvicorn.Server):
             timer.cancel()
 
 
+def bound(host: str, port: int) -> socket.socket:
+    """A socket at an address, port 0 being any free one; nobody is let in yet. Raises
+    `OptionError`.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+    except OSError as error:
+        raise OptionError(
+            f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port"
+        ) from error
+    return found
+
+
 def serve(
-    llm: AsyncLLM, settings: Settings, host: str, port: int, on_ready: Callable[[str, int], None]
-) -> None:
-    """Serve until SIGTERM or Ctrl-C; port 0 takes a free one, `on_ready` is told host and port."""
+    llm: AsyncLLM, settings: Settings, listener: socket.socket,
+    on_ready: Callable[[str, int], None],
+) -> None:  # fmt: skip
+    """Serve at a bound socket until SIGTERM or Ctrl-C; `on_ready` is told host and port."""
     service = Service(llm, settings)
     config = uvicorn.Config(
-        make_app(service), host=host, port=port, log_level="warning", lifespan="off",
+        make_app(service), log_level="warning", lifespan="off",
         timeout_graceful_shutdown=max(int(settings.grace), 1), timeout_keep_alive=30,
         limit_concurrency=None, access_log=False, server_header=False,
     )  # fmt: skip
     server: Any = Server(config, service, on_ready)
     try:
-        asyncio.run(_run(server, llm, settings.method))
+        asyncio.run(_run(server, llm, settings.method, listener))
     finally:
         service.close()
 
 
-async def _run(server: uvicorn.Server, llm: AsyncLLM, method: str) -> None:
+async def _run(server: uvicorn.Server, llm: AsyncLLM, method: str, listener: socket.socket) -> None:
     try:
         # what the default method measures on this machine keeps no client waiting
         await llm.generate("Hello", method=method, sampling=SamplingParams(max_tokens=4))
-        await server.serve()
+        await server.serve(sockets=[listener])
     finally:
         await llm.close()

@@ -91,7 +91,7 @@ $("say").onsubmit = async (event) => {
         if (chunk.usage)
           note.textContent =
             `${chunk.usage.completion_tokens} tokens, ` +
-            `${chunk.usage.tokens_per_forward} per forward`;
+            `${Number(chunk.usage.tokens_per_forward).toFixed(2)} per forward`;
         text.textContent = shown(whole);
       }
     }
@@ -106,6 +106,7 @@ function begin() {
   tabs();
   if (given.served) {
     $("ask").hidden = false;
+    $("link").hidden = true; // a served page opens without a text
     for (const name of given.methods) {
       const option = made("option", name);
       option.value = name;

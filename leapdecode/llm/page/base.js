@@ -96,6 +96,7 @@ function open_view(id) {
     }
   }
   history.replaceState(null, "", `#${id}=${at}`);
+  $("state").textContent = "";
   $("legend").hidden = !["race", "text", "tree", "sources"].includes(id);
   draw();
 }
@@ -128,6 +129,7 @@ function load(found) {
       : "") +
     (trace.exact ? ". Exact decoding." : ".");
   $("scrub").max = Math.max(forwards - 1, 0);
+  for (const name of ["play", "json", "png", "link"]) $(name).disabled = false;
   draw();
 }
 function draw() {

@@ -51,6 +51,13 @@ function time() {
       ]),
     ),
   );
+  const key = made("div", undefined, "legend");
+  PARTS.forEach(([, name], place) => {
+    const mark = made("span", name, "tok");
+    mark.style.background = `var(--c${place + 1})`;
+    key.append(mark);
+  });
+  $("parts").firstChild.after(key);
   curve();
 }
 function curve() {
@@ -75,7 +82,7 @@ function curve() {
   svg.append(drawn("path", { d: "M44,20 V210 H624", fill: "none", stroke: "var(--soft)" }));
   svg.append(
     drawn("text", { x: 500, y: 234, class: "note" }, "rows of a forward"),
-    drawn("text", { x: 0, y: 14, class: "note" }, "milliseconds"),
+    drawn("text", { x: 0, y: 14, class: "note" }, "time of a forward"),
   );
   svg.append(
     drawn("text", { x: 2, y: 26, class: "note" }, ms(top)),
