@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
     [
@@ -33,7 +35,9 @@ def run(*arguments, program="leapdecode", stdin=b"", text=False, cwd=None, timeo
         process = FORKED.Process(
             target=_become, args=(program, given, files, cwd or Path.cwd(), environment)
         )
-        process.start()
+        with pytest.MonkeyPatch.context() as patch:  # read where huggingface_hub is imported
+            patch.setenv("HF_HUB_OFFLINE", ENVIRONMENT["HF_HUB_OFFLINE"])
+            process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()

@@ -214,7 +214,10 @@ def test_without_matplotlib_the_command_says_what_to_install(folder, tmp_path):
     lost = "u.find_spec = lambda n, p=None: None if n == 'matplotlib' else find(n, p)\n"
     (blocked / "sitecustomize.py").write_text(hide + spec + lost)
     path = os.pathsep.join([str(blocked), os.environ.get("PYTHONPATH", "")])
-    done = run("report", folder, "--json", PYTHONPATH=path)
+    command = [sys.executable, "-m", "leapdecode", "report", folder, "--json"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
     assert done.returncode == 0, done.stderr
     assert "matplotlib: pip install 'leapdecode[bench]'" in done.stderr
     assert [Path(name).name for name in sorted(json.loads(done.stdout)["files"])] == PAGES
