@@ -148,7 +148,7 @@ def test_a_schedule_is_drawn(browser, tmp_path):
 
 @needs_browser
 def test_the_served_page_races_and_talks(browser):
-    with serving(batch_size=4) as served:
+    with serving() as served:
         shown = browser.new_page(viewport={"width": 390, "height": 800})
         asked, errors = [], []
         shown.on("request", lambda request: asked.append(request.url))
