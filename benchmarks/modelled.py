@@ -26,7 +26,8 @@ from leapdecode.core import ForwardEvent, Request
 from leapdecode.engine import Engine, shared
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.measure.workloads import build
-from leapdecode.model.cost import CostCurve, RowCost
+from leapdecode.model.cost import RowCost
+from leapdecode.model.cost_curve import CostCurve
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CURVES = {  # milliseconds of a forward of `ROWS`, of the target and of the draft

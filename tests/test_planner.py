@@ -13,7 +13,8 @@ from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.planner import PERIOD, Planner
 from leapdecode.methods.rates import HitRates, coarse_to_fine, kinds_of
-from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
+from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
+from leapdecode.model.cost_curve import CostCurve
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
 

@@ -43,3 +43,18 @@ def count_prefill(stats: Stats, model: str, rows: int, seconds: float) -> None:
     count_forwards(stats, model, 1, rows, seconds)
     if model == "target":
         stats.prefill_forwards += 1
+
+
+def compare_with_cost(ready: list[ActiveRequest], found: list[ForwardResult]) -> None:
+    """Tell the planner what a forward took that it holds to cost so much.
+
+    Those that cached missing text too are left out: no curve tells of them.
+    """
+    planner = ready[0].method.planner
+    if planner is None or planner.cost is None or planner.doubt is None:
+        return
+    if any(result.rows != result.step_rows or not result.rows for result in found):
+        return
+    rows = max(result.step_rows for result in found)
+    expected = planner.cost(rows, len(ready[0].sequence.tokens))
+    planner.doubt.saw(expected, sum(result.seconds for result in found) * 1e3)

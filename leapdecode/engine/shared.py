@@ -9,10 +9,13 @@ from leapdecode.core import Sequence
 from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
+from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.planner import Planner
-from leapdecode.model.cost import CostCurve, row_costs
+from leapdecode.model.cost import curve_key, doubted, drop_costs, row_costs
+from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
+from leapdecode.model.facts import LOG
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
@@ -82,6 +85,8 @@ class Shared:
                 del self.planners[next(iter(self.planners))]
             if method.asks_draft and isinstance(self.draft_runner, Runner):
                 planner.draft = self._new_planner(self.draft_runner, wanted, batch)
+            if planner.cost is not None:
+                planner.doubt = _doubt(self.runner, batch)
             most = self._most_rows(batch)
             if most is not None:
                 planner.limit = most if planner.limit is None else min(planner.limit, most)
@@ -119,3 +124,23 @@ class Shared:
         store.bind(self.fingerprint, self.runner.vocabulary)
         found: EarlierTexts = store.earlier(sequence)
         return found
+
+
+def _doubt(runner: Runner, batch: int) -> Doubt | None:
+    """Doubt of the curves kept for `batch`; None where they were measured a second time already:
+    then the model's forwards differ, not the machine's load.
+    """
+    keys = list(dict.fromkeys(curve_key(runner, size) for size in (1, batch)))
+    if any(doubted(key) for key in keys):
+        return None
+
+    def contradicted() -> None:
+        LOG.warning(
+            "forwards take less than half the time that was measured for them, beside other work "
+            "as it seems; they are measured again when the model is loaded next (or now: "
+            "leapdecode doctor)"
+        )
+        for key in keys:
+            drop_costs(key)
+
+    return Doubt(contradicted)

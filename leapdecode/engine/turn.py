@@ -8,7 +8,7 @@ import torch
 from leapdecode.core import Commit, Forward, ForwardEvent, ForwardResult, TokenTree
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.choosing import choose
-from leapdecode.engine.counting import count, count_prefill
+from leapdecode.engine.counting import compare_with_cost, count, count_prefill
 from leapdecode.engine.places import Model, Places
 from leapdecode.engine.work import Work
 from leapdecode.errors import NotFinite
@@ -165,6 +165,8 @@ class Turn:
         chosen = time.perf_counter() - began
         if self.on_forward is not None:
             self._tell(work, chosen)
+        if name == "target":
+            compare_with_cost(ready, found)
         for one, forward, result in zip(ready, forwards, found, strict=True):
             one.sequence.stats.verify_seconds += chosen / len(ready)
             count(one.sequence.stats, name, result)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
+from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.rates import HitRates, drafts_of
 from leapdecode.methods.recent import DraftForwards, Throughput, Window
@@ -49,6 +50,7 @@ class Planner:
     window: Window = field(default_factory=Window)
     drafting: DraftForwards = field(default_factory=DraftForwards)
     common: CommonRows | None = None  # of the trees of a batch
+    doubt: Doubt | None = None  # whether forwards contradict `cost`
     beside_plain: bool = False  # the engine says so: a request in the batch does not guess
 
     def tell(self, active: int, beside_plain: bool) -> None:
