@@ -1,5 +1,6 @@
 """The server as clients see it: OpenAI's own client, and requests by hand."""
 
+import http.client
 import json
 import threading
 
@@ -39,6 +40,15 @@ def test_models(client):
     assert client.models.retrieve("demo").id == "demo"
     with pytest.raises(openai.NotFoundError, match="no model"):
         client.models.retrieve("third")
+
+
+@pytest.mark.parametrize("path", ["/health", "/"])
+def test_a_probe_may_ask_for_the_head_alone(served, path):
+    connection = http.client.HTTPConnection(HOST, served.port)
+    connection.request("HEAD", path)
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b"")
+    connection.close()
 
 
 def test_a_completion_is_the_models_own_text(served, client):

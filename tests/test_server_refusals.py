@@ -323,6 +323,9 @@ def test_sigterm_lets_streams_end(tokens, grace):
         assert all(whole)
     for raw in clients:
         raw.close()
-    assert "Traceback" not in process.stderr.read()
+    said = process.stderr.read()
+    assert "Traceback" not in said
+    assert re.search(r"stopping: \d+ texts? under way", said)
+    assert len(re.findall(r"^\S+ 127.0.0.1 POST /v1/completions 200 \S+ s$", said, re.M)) == 10
     process.stdout.close()
     process.stderr.close()

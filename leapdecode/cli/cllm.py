@@ -25,7 +25,7 @@ def group() -> None:
 
 @cllm.command()
 @reports_errors
-@takes_model("draft", "compiled", "exact", "prepack", "quantize", "fallback")
+@takes_model("draft", "compile", "exact", "prepack", "quantize", "fallback")
 def collect(
     task: Annotated[
         str | None,

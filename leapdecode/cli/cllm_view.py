@@ -12,7 +12,7 @@ from leapdecode.cli.model_options import Models, takes_model
 
 
 @reports_errors
-@takes_model("draft", "compiled", "exact", "prepack", "quantize", "fallback")
+@takes_model("draft", "compile", "exact", "prepack", "quantize", "fallback")
 def view(
     prompt: Annotated[str, typer.Argument(help="what the model continues")],
     block: Annotated[int, typer.Option(min=2, help="tokens of a block")] = 16,

@@ -167,7 +167,7 @@ def _say_next() -> None:
 def _table(row: dict[str, Any]) -> Any:
     from rich.table import Column, Table
 
-    names = ("tokens", "forwards", "saved", "per forward", "speed", "same text")
+    names = ("tokens", "forwards", "saved", "per forward", "speed", "same")
     columns = [Column(name, justify="right", no_wrap=True) for name in names]
     table = Table(Column("method", no_wrap=True), *columns)
     plain, base = row["results"][0], row["seconds"][0]

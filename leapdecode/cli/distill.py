@@ -19,7 +19,7 @@ HELD_OUT = 24  # prompts that a draft is measured on, where none are named
 
 
 @reports_errors
-@takes_model("model", "draft", "exact", "prepack", "quantize", "fallback", "compiled")
+@takes_model("model", "draft", "exact", "prepack", "quantize", "fallback", "compile")
 def distill(
     target: Annotated[str, typer.Argument(help="Hugging Face name, folder, GGUF file, demo")],
     prompts: Annotated[

@@ -35,7 +35,7 @@ class Models:
     dtype: DtypeOption = "auto"
     attn: AttentionOption = "auto"
     trust_remote_code: TrustOption = False
-    compiled: CompileOption = False
+    compile: CompileOption = False
     exact: ExactOption = None
     prepack: PrepackOption = None
     quantize: QuantizeOption = None
@@ -51,7 +51,7 @@ class Models:
         """The LLM."""
         return open_llm(
             self.model, self.draft, self.device, self.dtype, self.attn, self.trust_remote_code,
-            self.fallback if fallback is None else fallback, compiled=self.compiled,
+            self.fallback if fallback is None else fallback, compiled=self.compile,
             exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
             prefix_cache=prefix_cache, quantize=self.quantize,
         )  # fmt: skip

@@ -18,7 +18,7 @@ PREFIX = "LEAPDECODE_SERVE"
 def serve(
     host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 for all")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one")] = 8000,
-    name: Annotated[
+    served_model_name: Annotated[
         list[str] | None,
         typer.Option("--served-model-name", help="what clients call the model; may be repeated"),
     ] = None,
@@ -45,6 +45,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="web pages that may ask; * for all; may be repeated"),
     ] = None,
+    log: Annotated[
+        bool, typer.Option("--log/--no-log", help="a line on stderr for every request")
+    ] = True,
     *,
     models: Models,
 ) -> None:
@@ -81,8 +84,8 @@ def serve(
     listener = bound(host, port)
     llm = models.open()
     settings = Settings(
-        tuple(name or [llm.name]), tuple(api_key or ()), tuple(cors or ()), method, max_queue,
-        max_tokens, max_body, request_seconds, patience, grace,
+        tuple(served_model_name or [llm.name]), tuple(api_key or ()), tuple(cors or ()), method,
+        max_queue, max_tokens, max_body, request_seconds, patience, grace, _say if log else None,
     )  # fmt: skip
 
     def tell(at: str, listening: int) -> None:
@@ -90,3 +93,7 @@ def serve(
         typer.echo(f"listening on http://{shown}:{listening}")
 
     run(AsyncLLM(llm, batch_size=batch_size), settings, listener, tell)
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

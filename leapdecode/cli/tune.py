@@ -76,7 +76,7 @@ def tune(
         "device": models.device, "dtype": models.dtype, "attn": models.attn,
         "temperature": temperature,
     }  # fmt: skip
-    switches = {"trust-remote-code": models.trust_remote_code, "compile": models.compiled}
+    switches = {"trust-remote-code": models.trust_remote_code, "compile": models.compile}
     switches |= {"exact": models.exact is True, "no-exact": models.exact is False}
     command = _command(models.model, models.draft, method, search.best, others, switches)
     if json:

@@ -20,6 +20,7 @@ from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.result import Result
 from leapdecode.llm.trace_page import costs_of, page
 from leapdecode.methods import find, names
+from leapdecode.server.access import AccessLog
 from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tokenize
 from leapdecode.server.documents import ChatWriter, CompletionWriter, Writer
 from leapdecode.server.failures import Failure, failure_of
@@ -55,6 +56,8 @@ def make_app(service: Service) -> FastAPI:
             CORSMiddleware, allow_origins=list(settings.origins), allow_methods=["*"],
             allow_headers=["*"],
         )  # fmt: skip
+    if settings.log is not None:
+        app.add_middleware(AccessLog, tell=settings.log)
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     return app
 
@@ -73,6 +76,7 @@ def add_models(app: FastAPI, service: Service) -> None:
             "max_model_len": llm.runner.max_length,
         }
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", responses=documented(503))
     async def health() -> dict[str, str]:
         """Whether requests are served."""
@@ -80,6 +84,7 @@ def add_models(app: FastAPI, service: Service) -> None:
             raise Failure(503, "the server is stopping")
         return {"status": "ok"}
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", response_class=HTMLResponse)
     async def front() -> HTMLResponse:
         """A page to try the model on, and to see how its texts are made."""

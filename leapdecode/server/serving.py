@@ -53,12 +53,23 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.service.draining = True
+        self._tell_of_the_end()
         grace = max(self.service.settings.grace - LAST, 0)
         timer = asyncio.get_running_loop().call_later(grace, self.service.stop_all)
         try:
             await super().shutdown(sockets)
         finally:
             timer.cancel()
+
+    def _tell_of_the_end(self) -> None:
+        """Say what a stopping server waits for."""
+        under_way, log = self.service.unfinished, self.service.settings.log
+        if log is not None and under_way:
+            log(
+                f"stopping: {under_way} text{'s' * (under_way > 1)} under way, which "
+                f"{'have' if under_way > 1 else 'has'} {self.service.settings.grace:.0f} seconds; "
+                "a second signal ends them now"
+            )
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -20,6 +21,7 @@ class Settings:
         request_seconds: after which a request is ended with an error.
         patience: seconds that a client may take to send its body, or to read what was sent.
         grace: seconds for requests under way when the server is told to stop.
+        log: takes a line for every request, and what the server has to say; None: nothing is said.
     """
 
     names: tuple[str, ...]
@@ -32,3 +34,4 @@ class Settings:
     request_seconds: float = 600.0
     patience: float = 30.0
     grace: float = 30.0
+    log: Callable[[str], None] | None = None

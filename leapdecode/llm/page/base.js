@@ -29,8 +29,13 @@ const PARTS = [
   ["propose", "guessing"],
   ["verify", "choosing tokens"],
   ["commit", "keeping the cache"],
-  ["rest", "all else"],
+  ["rest", "engine, detokenizing, waiting"],
 ];
+const LABELS = {
+  target: "target: the model itself",
+  pair: "pair (recycling)",
+  token: "token (recycling)",
+};
 let traces = given.traces,
   batch = given.traces.slice(-1),
   at = 0,
@@ -114,9 +119,7 @@ function load(found) {
     .sort();
   $("views").hidden = false;
   $("legend").replaceChildren(
-    ...["target", ...names].map((name) =>
-      made("span", name === "target" ? "the model itself" : name, "tok " + kind(name)),
-    ),
+    ...["target", ...names].map((name) => made("span", LABELS[name] || name, "tok " + kind(name))),
   );
   const trace = main_trace(),
     forwards = trace.steps.length;
