@@ -63,5 +63,6 @@ def test_collect_then_train_gives_documents_and_a_model(tmp_path):
     assert trained.exit_code == 0, trained.stderr
     assert json.loads(trained.stdout)["step"] == 1
     assert (model / "model.safetensors").exists()
+    assert json.loads((model / "config.json").read_text())["jacobi_block"] == 8
     told = json.loads((model / "provenance.json").read_text())
     assert {"versions", "revision", "argv", "data", "device"} <= set(told)

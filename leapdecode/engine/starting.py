@@ -12,6 +12,7 @@ from leapdecode.errors import OptionError
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
+from leapdecode.model.traits import trained_block
 
 
 def start(
@@ -24,6 +25,7 @@ def start(
     check_length(request.prompt_ids, target.max_length)
     method = method_of(request, models)
     method.has_draft = models.get("draft") is not None
+    method.trained_block = trained_block(target.model)
     budget = method.budget if request.budget is None else request.budget
     planner, pool = shared.given(method, budget, batch_size, request.pool)
     if planner is not None:

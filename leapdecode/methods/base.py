@@ -63,6 +63,8 @@ class Method:
         default=None, init=False, repr=False, compare=False
     )
     has_draft: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
+    # tokens of a block, where the model was trained for Jacobi decoding
+    trained_block: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for field in self.options():

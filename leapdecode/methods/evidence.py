@@ -34,6 +34,8 @@ COLUMNS = {
     "last": [-0.4] * (BUCKETS - 1),
     "store": MATCHED,
     "draft": [4.8, 1.9, 1.5, 1.5, 1.2, 0.3, -0.4, -0.7, -2.6],
+    # by depth; the last is that of guesses which no forward has updated yet
+    "window": [5.0, 4.6, 4.3, 4.1, 3.9, 3.7, 3.5, 3.3, -2.0],
 }
 NAMES = [name for name, weights in COLUMNS.items() for _ in weights]  # by place of a weight
 Evidence = list[int]  # places of weights, one for each column that names a candidate

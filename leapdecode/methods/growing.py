@@ -10,7 +10,9 @@ from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
 from leapdecode.verify.counter import counter_key, gumbel_of
 
-DRAFT = place_of("draft")
+DRAFT, WINDOW = place_of("draft"), place_of("window")
+DEEPEST = 8  # deeper guesses of a window are alike
+FILL = DEEPEST + 1  # the bucket of those that no forward has updated yet
 
 
 @dataclass
@@ -24,6 +26,9 @@ class Growth:
         asked: per node that the draft has evaluated, the token that it finds likeliest.
         waiting: candidates, likeliest first: (-chance that the walk reaches it, order, parent,
             token, chance given its parent).
+        window: Jacobi guesses behind the root, of which the first `updated` are choices of the
+            target. They are `planted`: the tree has them whatever their chance, as its first
+            chain, because the target's choices there are the next guesses.
     """
 
     sequence: Sequence
@@ -36,10 +41,27 @@ class Growth:
     contexts: dict[int, list[int]] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)
     waiting: list[tuple[float, int, int, int, float]] = field(default_factory=list)
+    window: list[int] = field(default_factory=list)
+    updated: int = 0
+    planted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.contexts[0] = self.sources.context(self.sequence.tokens)
         self._look(0)
+        self._plant()
+
+    def _plant(self) -> None:
+        """Add the window, down to a token that ends the text."""
+        node = 0
+        for token in self.window:
+            offered = self.offered.get(node)
+            if offered is None:
+                return
+            bucket = min(len(self.planted) + 1, DEEPEST)
+            bucket = bucket if len(self.planted) < self.updated else FILL
+            offered.setdefault(token, []).append(WINDOW + bucket)
+            node = self._add(node, token)
+            self.planted.add(node)
 
     def grow(self, most: int, planner: Planner | None, least: float = 0.0) -> None:
         """Add the likeliest candidates until the tree has `most` nodes, the next one is reached
@@ -48,18 +70,26 @@ class Growth:
         tree = self.tree
         pays = planner.floor(len(self.sequence.tokens)) if planner is not None else None
         while self.waiting and len(tree) < most:
-            reached, _, parent, token, chance = self.waiting[0]
+            reached, _, parent, token, _ = self.waiting[0]
+            if tree.child(parent, token) is not None:  # the window has it
+                heapq.heappop(self.waiting)
+                continue
             rows = len(tree) + self.sequence.carried
             if -reached < least or (pays is not None and not pays(-reached, rows)):
                 return
             heapq.heappop(self.waiting)
-            evidence = self.offered[parent][token]
-            node = tree.add(parent, token, self.chances.source(evidence))
-            tree.chances[node] = chance
-            self.reached.append(-reached)
-            self.contexts[node] = [*self.contexts[parent], token]
-            if token not in self.sequence.end_tokens:
-                self._look(node)
+            self._add(parent, token)
+
+    def _add(self, parent: int, token: int) -> int:
+        """A candidate becomes a node, and the sources are asked what follows it."""
+        evidence = self.offered[parent][token]
+        node = self.tree.add(parent, token, self.chances.source(evidence))
+        chance = self.tree.chances[node] = self._chance(parent, token, evidence)
+        self.reached.append(self.reached[parent] * chance)
+        self.contexts[node] = [*self.contexts[parent], token]
+        if token not in self.sequence.end_tokens:
+            self._look(node)
+        return node
 
     def _look(self, node: int) -> None:
         """Ask the sources what follows a node."""

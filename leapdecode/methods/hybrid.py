@@ -12,7 +12,8 @@ class Hybrid(Sourced):
     name = "hybrid"
     paper = (
         "suffix matches (SuffixDecoding), Token Recycling, copy-logit (RACER) and last logit "
-        "(LogitSpec), joined as in Goose, and a draft model where there is one"
+        "(LogitSpec), joined as in Goose; a draft model where there is one; Jacobi guesses (CLLM) "
+        "where the model was trained for them"
     )
     takes_store = True
     takes_draft = True
@@ -20,11 +21,19 @@ class Hybrid(Sourced):
     suffix: bool = option(True, "what followed the same tokens in the text, and in a store")
     recycling: bool = option(True, "what the model found likely behind the same one or two tokens")
     last: bool = option(True, "what the model found likely instead of the pending token")
+    window: int = option(
+        -1, "guesses that the model's own choices replace until they agree (Jacobi); -1: as many "
+        "as it was trained for, which is none for most models", low=-1,
+    )  # fmt: skip
     draft: bool = option(True, "what the draft model finds likely, where there is one")
 
     @property
     def asks_draft(self) -> bool:
         return self.draft and self.has_draft
+
+    @property
+    def wanted_window(self) -> int:
+        return max(self.trained_block - 1, 0) if self.window < 0 else self.window
 
     def columns(self) -> Iterable[str]:
         switches = {

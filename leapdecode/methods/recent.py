@@ -7,7 +7,7 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
-GAIN = 0.3  # tokens per step of an unknown window, which count for WEIGHT steps
+GAIN = 0.3  # of a window, where nothing is known of the model
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Window:
     width: int = 0
     height: int = 1  # rows per column
     left: int = 0  # steps until the next decision
+    hoped: float = GAIN  # tokens per step of an unknown window, which count for WEIGHT steps
     last: int = 0  # the width of the latest window, whose tokens come in after it is gone, too
     gained: dict[int, float] = field(default_factory=dict)  # tokens, by width
     steps: dict[int, float] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Window:
 
     def expected(self, width: int, whole: int) -> float:
         """Tokens that a step gains by a window; a narrow one is expected to gain its share."""
-        prior = GAIN if width == whole else self.expected(whole, whole) * width / whole
+        prior = self.hoped if width == whole else self.expected(whole, whole) * width / whole
         gained, steps = self.gained.get(width, 0.0), self.steps.get(width, 0.0)
         return (gained + WEIGHT * prior) / (steps + WEIGHT)
 

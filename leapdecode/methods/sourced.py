@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
-from leapdecode.methods.base import Asking, Method, option
+from leapdecode.methods.base import Asking, Method, option, private_random
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.sources import Sources
@@ -13,6 +13,7 @@ from leapdecode.verify.walk import Verdict
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
 # a draft evaluates nodes that the walk reaches at least with this chance, so many at most
 LEAST, DRAFTED = 0.15, 16
+TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
 ASKED = 16  # draft forwards per step at most
 
 
@@ -31,8 +32,20 @@ class Sourced(Method):
         recycles = {"pair", "token", "last"} & set(self.columns())
         return LIKELIEST if recycles else 0
 
+    @property
+    def wanted_window(self) -> int:
+        """Guesses that the model's own choices replace from step to step (Jacobi decoding)."""
+        return 0
+
+    def required_nodes(self) -> set[int]:
+        return set() if self.growth is None else self.growth.planted
+
     def begin(self, sequence: Sequence) -> None:
+        self.random = private_random(0, sequence)
+        self.updated: list[int] = []  # of the window, what the target chose
         self.sources = Sources(self.columns(), self.store)
+        if self.planner is not None and self.trained_block:
+            self.planner.window.hoped = TRAINED
         self.chances = self.planner.chances if self.planner is not None else Chances()
 
     def propose(self, sequence: Sequence) -> Asking:
@@ -42,12 +55,28 @@ class Sourced(Method):
         self.growth: Growth | None = None
         if self.planner is not None and self.planner.rests():
             return tree
-        growth = self.growth = Growth(sequence, tree, self.sources, self.chances)
+        window = self._window(sequence) if self.wanted_window else []
+        growth = self.growth = Growth(
+            sequence, tree, self.sources, self.chances, window=window, updated=len(self.updated)
+        )
         most = self._most(sequence)
         if self.asks_draft:
             yield from self._draft(growth, min(most, DRAFTED))
         growth.grow(most, self.planner)
         return tree
+
+    def _window(self, sequence: Sequence) -> list[int]:
+        """The Jacobi guesses behind the pending token: the target's choices at the last ones, and
+        new ones from the prompt.
+        """
+        width = min(self.wanted_window, self.nodes - 1, max(sequence.remaining - 1, 0))
+        if self.planner is not None:
+            fitting = self.planner.columns(self.wanted_window + 1, 1, len(sequence.tokens)) - 1
+            width = max(min(width, fitting), 0)
+        self.updated = self.updated[:width]
+        prompt = sequence.tokens[: sequence.prompt_length]
+        missing = width - len(self.updated)
+        return self.updated + [self.random.choice(prompt) for _ in range(missing)]
 
     def _most(self, sequence: Sequence) -> int:
         most = self.planner.most(len(sequence.tokens)) if self.planner is not None else None
@@ -72,6 +101,21 @@ class Sourced(Method):
             growth.take(found)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        if self.growth is not None:
+        if self.growth is None:
+            self.updated = []  # the target said nothing of them
+        else:
             self.growth.learn(verdict.path, verdict.choices, self.planner)
+            if self.wanted_window:
+                self._update(self.growth, tree, verdict)
         self.sources.recycle(tree.tokens, tree.parents, self.before, verdict)
+
+    def _update(self, growth: Growth, tree: TokenTree, verdict: Verdict) -> None:
+        """Take the target's choices at the window's nodes that stand behind the new text, and tell
+        the planner what the window gained.
+        """
+        accepted = len(verdict.tokens)
+        behind = verdict.choices[accepted : 1 + len(growth.planted)]
+        self.updated = [choice for choice in behind if choice >= 0]
+        if self.planner is not None:
+            gained = sum(tree.sources[node] == "window" for node in verdict.path)
+            self.planner.judge_window(gained, len(tree) - len(tree.skipped))

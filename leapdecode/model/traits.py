@@ -12,6 +12,8 @@ from transformers import PretrainedConfig
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.masks import MaskForm
 
+TRAINED_BLOCK = "jacobi_block"  # of a configuration
+LARGEST_BLOCK = 256  # tokens; what a configuration states beyond is no block
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
 SHORT = 8  # tokens of the forwards that tell whether a window is read
 NARROW, WIDE = 2, 64  # windows of which one hides some of those tokens, the other none
@@ -26,6 +28,14 @@ def first_line(error: Exception) -> str:
 
 def text_config(model: Any) -> PretrainedConfig:
     return model.config.get_text_config(decoder=True)
+
+
+def trained_block(model: Any) -> int:
+    """Tokens of the blocks that a model was trained to decode at a time (`leapdecode cllm train`
+    notes it in config.json); 0 for most models.
+    """
+    stated = getattr(text_config(model), TRAINED_BLOCK, 0)
+    return stated if type(stated) is int and 0 < stated <= LARGEST_BLOCK else 0
 
 
 def mask_form(config: PretrainedConfig) -> MaskForm:

@@ -14,7 +14,7 @@ from leapdecode.errors import OptionError
 from leapdecode.llm.loading import end_tokens
 from leapdecode.model.frequent_head import frequent_tokens, write_tokens
 from leapdecode.model.load import load_model, load_tokenizer, pick_device, resolve
-from leapdecode.model.traits import masks_of, refuse_by_flag
+from leapdecode.model.traits import TRAINED_BLOCK, masks_of, refuse_by_flag, text_config
 from leapdecode.training.curves import Curves, plot
 from leapdecode.training.dataset import Trajectories, check_same
 from leapdecode.training.feed import Feed, Order
@@ -80,7 +80,7 @@ def train(
     go_on(trainer, checkpoint)
     state = trainer.state
     if state.global_step >= state.max_steps:
-        _save(trainer, folder, settings)
+        _save(trainer, folder, settings, rows.block)
         if main:
             write(folder, known, state)
     if main:
@@ -208,9 +208,14 @@ def _arguments(folder: Path, settings: Training, device: torch.device) -> Traini
     )
 
 
-def _save(trainer: ConsistencyTrainer, folder: Path, settings: Training) -> None:
-    """The trained model with its tokenizer, as an ordinary transformers folder."""
+def _save(trainer: ConsistencyTrainer, folder: Path, settings: Training, block: int) -> None:
+    """The trained model with its tokenizer, as an ordinary transformers folder.
+
+    Its config.json states the `block` that it was trained for, so that `auto` guesses so.
+    """
     trained = trainer.accelerator.unwrap_model(trainer.model)
+    if block:
+        setattr(text_config(trained), TRAINED_BLOCK, block)
     trained.config.use_cache = True  # the trainer has turned it off
     if not settings.lora:
         trainer.save_model(str(folder))
