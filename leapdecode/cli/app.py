@@ -1,5 +1,6 @@
 """`leapdecode`: the commands, each in its own file."""
 
+import os
 import sys
 from typing import Any
 
@@ -20,6 +21,7 @@ from leapdecode.cli.fastcot import fastcot
 from leapdecode.cli.fastcot_compare import compare as compare_answers
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
+from leapdecode.cli.model_options import first_process
 from leapdecode.cli.report import report
 from leapdecode.cli.serve import PREFIX, serve
 from leapdecode.cli.tree import tree
@@ -72,6 +74,8 @@ def main() -> None:
     """Run a command; a wrong command line is one line on stderr and exit code 2."""
     if len(sys.argv) == 1:
         sys.argv.append("--help")
+    if not first_process():  # the first one shows what all have decoded
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         code = app(prog_name="leapdecode", standalone_mode=False)
     except UsageError as error:

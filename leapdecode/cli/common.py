@@ -1,5 +1,6 @@
 """What all commands share: model options, error lines, JSON, `-o KEY=VALUE`."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -167,13 +168,14 @@ def open_llm(
     cache_memory: str | None = None,
     prefix_cache: bool = True,
     quantize: str | None = None,
+    tensor_parallel: bool = False,
 ) -> Any:
     """The LLM of a command; a spinner on stderr while it loads, a note when it decodes plainly."""
     from rich.console import Console
 
-    console = Console(file=sys.stderr)  # this one, whoever redirects it meanwhile
-    message = f"loading {'and compiling ' if compiled else ''}{model}"
-    with console.status(message) if console.is_terminal else _Nothing():
+    console, compiling = Console(file=sys.stderr), "and compiling " if compiled else ""
+    message = f"loading {compiling}{model}"
+    with console.status(message) if console.is_terminal else contextlib.nullcontext():
         import transformers.utils.logging as transformers_logging
 
         from leapdecode.llm import LLM
@@ -187,7 +189,7 @@ def open_llm(
             trust_remote_code=trust, fallback="autoregressive" if fallback else None,
             exact="auto" if exact is None else exact,
             prepack="auto" if prepack is None else prepack, quantize=quantize, compile=compiled,
-            cache_memory=cache_memory, prefix_cache=prefix_cache,
+            cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,
         )  # fmt: skip
     reason = getattr(llm.runner, "reason", None)
     if reason:
@@ -243,8 +245,3 @@ def counting_progress() -> Any:
         TimeRemainingColumn(),
     )
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...

@@ -40,7 +40,7 @@ def doctor(
 
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
     """
-    llm = models.open(fallback=True)
+    llm = models.open(fallback=True, split=True)
     report = {
         "schema": 1,
         **_facts(llm),

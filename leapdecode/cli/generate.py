@@ -29,7 +29,7 @@ from leapdecode.cli.decoding import (
 )
 from leapdecode.cli.given import read_prompt
 from leapdecode.cli.kept_files import check_place, read_pool, read_store
-from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.model_options import Models, first_process, processes, takes_model
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
@@ -152,7 +152,9 @@ def generate(
             check_place(name, path)
     phrases = read_pool(pool, method) if pool else None
     texts = read_store(store, method, verification == "rejection" and not sampling.greedy)
-    llm = models.open()
+    if processes() > 1 and (html or trace):
+        raise OptionError("--html and --trace are for one process; leave torchrun out")
+    llm = models.open(split=True)
     if models.draft is not None and not (find(method).needs_draft or find(method).takes_draft):
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     from leapdecode.cli.show import print_summary, printer
@@ -164,9 +166,9 @@ def generate(
         method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
         store=texts, on_step=show, verification=verification, **options,
     )  # fmt: skip
-    if pool and phrases is not None:
+    if pool and phrases is not None and first_process():
         phrases.save(pool)
-    if store and texts is not None:
+    if store and texts is not None and first_process():
         texts.save(store)
     if audit:
         from leapdecode.measure.audit import audit as compare
@@ -180,7 +182,7 @@ def generate(
         write_traces(html, trace, llm, given, method, sampling, verification, prepared)
     if json:
         print_json(result.to_dict())
-    else:
+    elif first_process():
         print_summary(result, explain, llm.runner.max_length, llm.shared.cost())
     if result.audit and result.audit["unexplained"]:
         raise typer.Exit(1)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
@@ -21,8 +22,19 @@ from leapdecode.cli.common import (
     TrustOption,
     open_llm,
 )
+from leapdecode.errors import OptionError
 
 ARGUMENT = "models"
+
+
+def processes() -> int:
+    """How many processes `torchrun` has started; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+
+
+def first_process() -> bool:
+    """Whether this process is the one that shows and writes."""
+    return processes() == 1 or os.environ["RANK"] == "0"
 
 
 @dataclass(frozen=True)
@@ -47,13 +59,23 @@ class Models:
         """Whether there will be a draft model; the embedded pair has one of its own."""
         return self.draft is not None or self.model == "demo"
 
-    def open(self, fallback: bool | None = None, prefix_cache: bool = True) -> Any:
-        """The LLM."""
+    def open(
+        self, fallback: bool | None = None, prefix_cache: bool = True, split: bool = False
+    ) -> Any:
+        """The LLM; with `split` the processes that torchrun has started share it.
+
+        Raises `OptionError` where there are several and the command is one for a single process.
+        """
+        several = processes() > 1
+        if several and not split:
+            raise OptionError(
+                "this command runs in one process; torchrun serves generate, doctor and cllm train"
+            )
         return open_llm(
             self.model, self.draft, self.device, self.dtype, self.attn, self.trust_remote_code,
             self.fallback if fallback is None else fallback, compiled=self.compile,
             exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
-            prefix_cache=prefix_cache, quantize=self.quantize,
+            prefix_cache=prefix_cache, quantize=self.quantize, tensor_parallel=several,
         )  # fmt: skip
 
 

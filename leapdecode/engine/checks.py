@@ -34,6 +34,8 @@ def check_scheduler(scheduler: Any, target: Any) -> None:
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         name = scheduler.name
         raise OptionError(f"scheduler {name!r} has batch_size={size!r}; at least 1 must be active")
+    if scheduler.overlap and target.ranks.size > 1:
+        raise OptionError("processes that share a model do not overlap forwards; leave overlap out")
     if scheduler.overlap and target.device.type == "cpu" and getattr(target, "exact", None):
         raise OptionError(
             "on a CPU models that overlap share its threads, which exact decoding does not allow; "

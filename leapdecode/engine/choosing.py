@@ -9,6 +9,7 @@ from torch import Tensor
 
 from leapdecode.core import Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
+from leapdecode.model.ranks import ALONE, Ranks
 from leapdecode.verify.rejection import DraftSampler, RejectionSampler
 from leapdecode.verify.sampler import NOT_FINITE, Sampler
 
@@ -36,9 +37,9 @@ def sampler_for(sequence: Sequence, model: str) -> Sampler:
     return kind(params, sequence.stream, sequence.prompt_length)
 
 
-def choose(name: str, evaluated: list[Evaluated]) -> None:
-    """Fill in the choices of every forward's result; a request whose own processor raises fails
-    alone.
+def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
+    """Fill in the choices of every forward's result, the first rank's where a model's parts are in
+    several processes; a request whose own processor raises fails alone.
     """
     picked: list[tuple[Evaluated, Tensor, Tensor | None]] = []
     telling: list[Evaluated] = []
@@ -55,20 +56,21 @@ def choose(name: str, evaluated: list[Evaluated]) -> None:
             active.fail(error)
     if not picked:
         return
-    host = iter(_on_host([tokens for _, tokens, _ in picked]))
-    scores = iter(_on_host([evidence for _, _, evidence in picked if evidence is not None]))
-    for one, tokens, evidence in picked:
-        chosen = [next(host) for _ in range(len(tokens))]
-        if evidence is not None:
+    tokens = _on_host([tokens for _, tokens, _ in picked])
+    evidence = _on_host([evidence for _, _, evidence in picked if evidence is not None])
+    host, scores = map(iter, ranks.agreed((tokens, evidence)))
+    for one, nodes, greatest in picked:
+        chosen = [next(host) for _ in range(len(nodes))]
+        if greatest is not None:
             top = one[1].top
-            for number in range(len(evidence)):
+            for number in range(len(greatest)):
                 if not math.isfinite(next(scores)):
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
         _enter(one, chosen)
-    _enter_likeliest(telling)
+    _enter_likeliest(telling, ranks)
 
 
-def _enter_likeliest(telling: list[Evaluated]) -> None:
+def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
     """Put the tokens of the greatest processed logits at each evaluated node, best first, and their
     probabilities among each other into the results.
     """
@@ -79,7 +81,7 @@ def _enter_likeliest(telling: list[Evaluated]) -> None:
         scores = [found.scores_NV for _, _, found in those]
         values, tokens = greatest(torch.cat(scores) if len(scores) > 1 else scores[0], count)
         chances = torch.softmax(values.float(), -1)
-        rows = iter(zip(tokens.tolist(), chances.tolist(), strict=True))
+        rows = iter(ranks.agreed(list(zip(tokens.tolist(), chances.tolist(), strict=True))))
         for _, forward, found in those:
             found.likeliest = [[]] * len(forward.tree)
             for node in found.nodes:

@@ -8,6 +8,7 @@ from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.errors import CacheMemoryError
 from leapdecode.model.memory import CacheMemory, readable
+from leapdecode.model.ranks import Ranks
 from leapdecode.model.sequence_cache import Room
 
 # slots reserved at first for new tokens and for a tree; a cache grows with its text
@@ -41,6 +42,7 @@ class Model(Protocol):
 
     vocabulary: int
     max_length: int
+    ranks: Ranks
 
     def open(self, batch_slots: int, slots: int) -> Cache: ...
     def cache_bytes(self, room: Room) -> int: ...

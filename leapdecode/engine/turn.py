@@ -161,7 +161,7 @@ class Turn:
         """The choices at the nodes of all requests' trees."""
         name, ready, found, forwards = work.model, work.ready, work.found, work.forwards
         began = time.perf_counter()
-        choose(name, list(zip(ready, forwards, found, strict=True)))
+        choose(name, list(zip(ready, forwards, found, strict=True)), self.models[name].ranks)
         chosen = time.perf_counter() - began
         if self.on_forward is not None:
             self._tell(work, chosen)
@@ -203,7 +203,7 @@ class Turn:
         cache.clean(one.sequence, keep_text=bool(one.sequence.steps))
         alone = Forward("target", one.sequence, TokenTree(forward.tree.tokens[0]))
         (found,) = cache.forward([alone])
-        choose(name, [(one, alone, found)])
+        choose(name, [(one, alone, found)], self.models[name].ranks)
         count(one.sequence.stats, name, found)
         if one.answer is None or found.choices[0] == NOT_FINITE:
             cache.clean(one.sequence, keep_text=False)

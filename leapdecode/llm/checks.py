@@ -5,6 +5,7 @@ from typing import Any
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError, UnsupportedModel
+from leapdecode.model.int8 import check_quantize
 
 
 def check_causal_model(model: Any, role: str) -> None:
@@ -74,7 +75,9 @@ def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> No
         )
 
 
-def check_automatic(name: str, value: Any) -> None:
-    """Raise `OptionError` unless it is "auto", True or False."""
-    if value != AUTO and not isinstance(value, bool):
-        raise OptionError(f"{name}={value!r} must be 'auto', True or False")
+def check_loading(exact: Any, prepack: Any, quantize: Any) -> None:
+    """Raise `OptionError` for a value that says nothing of how a model is loaded."""
+    for name, value in (("exact", exact), ("prepack", prepack)):
+        if value != AUTO and not isinstance(value, bool):
+            raise OptionError(f"{name}={value!r} must be 'auto', True or False")
+    check_quantize(quantize)

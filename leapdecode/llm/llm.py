@@ -10,8 +10,8 @@ from leapdecode.engine import Engine, make_scheduler
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import (
-    check_automatic,
     check_batch_size,
+    check_loading,
     check_tokenizer,
     check_vocabularies,
     checked,
@@ -21,10 +21,10 @@ from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
-from leapdecode.model.int8 import check_quantize
 from leapdecode.model.load import prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.prefix_cache import keep_caches
+from leapdecode.model.ranks import ALONE, check_whole, joined
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 
@@ -45,24 +45,22 @@ class LLM:
         exact: "auto", True or False: decode so that every method, batch and neighbour gives
             bit-identical logits, in half precision too, see `leapdecode.model.exact`. True refuses
             models that have no such way on this machine; "auto" decodes exactly where that costs
-            plain decoding at most 15%, decided once per model, dtype and machine. `exact` then
-            tells which it is.
+            plain decoding at most 15%, decided once per model, dtype and machine.
         prepack: "auto", True or False: on a CPU, let the linear layers compute by copies of their
             weights in oneDNN's own layout. "auto" does so for models given by name, where it is
-            faster (measured once) and the copies take at most 30% of the free memory. `model` stays
-            as it is. Weights that change in place are packed anew, but not what is written through
-            `.data`.
+            faster (measured once) and the copies take at most 30% of the free memory. Weights that
+            change in place are packed anew, but not what is written through `.data`.
         quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU with
             VNNI. Faster for about a billion parameters; the text is the quantized model's.
         compile: run the layers of small forwards of both models through `torch.compile`: faster
-            steps for some ten seconds or more at loading. Texts stay those of plain decoding on the
-            same `LLM`. Batches, and what is decoded plainly by `fallback`, run uncompiled.
+            steps for ten seconds or more at loading. Batches and plain fallbacks run uncompiled.
         cache_memory: most bytes that cached keys and values may take, as a number or as text like
             "2GiB"; 40% of what is free now by default. Requests wait until there is place for their
             whole text; one that has none even alone is refused.
         prefix_cache: keep the keys and values of texts that have ended for prompts that begin
-            alike, a chat's next turn for one. Texts stay the same, under exact decoding bit for
-            bit.
+            alike, a chat's next turn for one. Under exact decoding texts stay the same bit for bit.
+        tensor_parallel: under `torchrun`, split the target among its processes, see
+            `leapdecode.model.ranks`; all must make the same calls, and get the same results.
 
     Raises:
         ModelUnavailable: no such model here.
@@ -88,31 +86,31 @@ class LLM:
         compile: bool = False,
         cache_memory: int | str | None = None,
         prefix_cache: bool = True,
+        tensor_parallel: bool = False,
     ) -> None:
         check_tokenizer(tokenizer)
         limit = None if cache_memory is None else parse_size(cache_memory)
-        check_automatic("exact", exact)
-        check_automatic("prepack", prepack)
-        check_quantize(quantize)
+        check_loading(exact, prepack, quantize)
+        ranks = joined(device) if tensor_parallel else ALONE
+        check_whole(ranks, compile=compile, quantize=quantize, prepack=prepack is True)
         options = (device, dtype, attn_implementation, trust_remote_code)
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
-        self.model, self.tokenizer = load(model, "target", options, tokenizer)
+        self.model, self.tokenizer = load(model, "target", options, tokenizer, ranks)
         self.draft: Any = None
-        draft_tokenizer = None
         if draft is not None:
-            self.draft, draft_tokenizer = load(draft, "draft", options, None)
-        if self.draft is not None:
-            check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
-        packs = [prepacks(prepack, given) for given in (model, draft)]
-        self.runner = prepare(self.model, fallback, compile, exact, packs[0], quantize)
+            self.draft, other = load(draft, "draft", options, None)
+            check_vocabularies(self.tokenizer, other, self.model, self.draft)
+        packs = [ranks.size == 1 and prepacks(prepack, given) for given in (model, draft)]
+        self.runner = prepare(self.model, fallback, compile, exact, packs[0], quantize, ranks)
         self.draft_runner = (
-            prepare(self.draft, compiled=compile, prepack=packs[1], quantize=quantize)
+            prepare(self.draft, compiled=compile, prepack=packs[1], quantize=quantize, ranks=ranks)
             if self.draft is not None
             else None
         )
         self.lock = threading.RLock()
-        self.memory = CacheMemory(limit or default_limit(self.runner.device))
+        free = limit or default_limit(self.runner.device)
+        self.memory = CacheMemory(None if free is None else ranks.least(free))
         self.prefixes = keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
 

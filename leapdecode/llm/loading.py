@@ -9,20 +9,26 @@ from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_causal_model
 from leapdecode.model.load import load_model, load_tokenizer, resolve
+from leapdecode.model.ranks import ALONE, Ranks, check_whole
 
 
-def load(model: Any, role: str, options: tuple[Any, ...], tokenizer: Any) -> tuple[Any, Any]:
-    """Model and tokenizer of one role, loaded when given by name."""
+def load(
+    model: Any, role: str, options: tuple[Any, ...], tokenizer: Any, ranks: Ranks = ALONE
+) -> tuple[Any, Any]:
+    """Model and tokenizer of one role, loaded when given by name; its part where there are several
+    `ranks`.
+    """
     if not isinstance(model, str | Path | torch.nn.Module):
         raise OptionError(
             f"{role}: give a name, a folder or a loaded model, not {type(model).__name__}"
         )
     if isinstance(model, torch.nn.Module):
+        check_whole(ranks, **{role: type(model).__name__})
         check_causal_model(model, role)
         return model.eval(), tokenizer
     folder = resolve(str(model), role)
     device, dtype, attention, trust = options
-    loaded = load_model(folder, device, dtype, attention, trust)
+    loaded = load_model(folder, device, dtype, attention, trust, ranks=ranks)
     return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)
 
 

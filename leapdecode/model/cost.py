@@ -80,13 +80,14 @@ def _times(
     if seconds is not None:
         counts = _worth_timing(first)
         repeats = max(min(repeats, int(seconds / sum(first[rows] for rows in counts))), 1)
+        counts, repeats = runner.ranks.agreed((counts, repeats))
     taken: dict[int, list[float]] = {rows: [] for rows in counts}
     for _ in range(repeats):
         for rows in source.sample(counts, len(counts)):
             taken[rows].append(timed(rows))
     cache.close()
     runner.shrink(0)  # it is in nobody's account
-    return taken
+    return runner.ranks.agreed(taken)
 
 
 def _worth_timing(first: dict[int, float]) -> list[int]:
@@ -149,11 +150,12 @@ def row_costs(
 ) -> list[RowCost]:
     """The model's curve on this machine, kept or measured now."""
     key = curve_key(runner, batch)
-    known = _curve(kept(key, path))
+    known = runner.ranks.agreed(_curve(kept(key, path)))
     if known is None:
         announce("what forwards of 1 to 128 tokens take", 10)
         measured = measure_row_costs(runner, repeats, batch=batch, seconds=SECONDS)
-        known = _curve(kept(key, path)) or measured  # another process may have been first
+        # another process may have been first
+        known = runner.ranks.agreed(_curve(kept(key, path)) or measured)
         keep_costs(known, key, path)
     return known
 

@@ -221,12 +221,12 @@ def row_classes(runner: Runner, whole: bool = True, path: Path | None = None) ->
     """
     how = "compiled | " if runner.compiled else ""
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
-    known = _read((kept(key, path) or {}).get("exact"))
+    known = runner.ranks.agreed(_read((kept(key, path) or {}).get("exact")))
     if known is None or (whole and not known.whole):
         announce("which forwards give equal bits", 20)
         found = find_row_classes(runner, whole)
         # another process may have found them meanwhile
-        known = _read((kept(key, path) or {}).get("exact")) or known
+        known = runner.ranks.agreed(_read((kept(key, path) or {}).get("exact"))) or known
         # what was too dear once stays so: a second timing decides nothing again
         known = found if known is None else replace(found, cost=max(found.cost, known.cost))
         keep(key, {"exact": asdict(known)}, path)

@@ -102,7 +102,7 @@ class Probe:
             for exact, seconds in times.items():
                 taken[exact] += min(seconds)
         self.runner.exact = before
-        return taken[True] / taken[False] if taken[False] else 1.0
+        return self.runner.ranks.agreed(taken[True] / taken[False] if taken[False] else 1.0)
 
     def plan(self, row: int, first: int, count: int) -> RowPlan:
         """A chain of `count` of the probe's tokens from the `first` on, behind those before it."""
@@ -151,7 +151,7 @@ class Probe:
         span = slice(base, base + count)
         states = [stack[:, 0, :, span].transpose(0, 2).clone() for stack in cache.stacks.values()]
         self.runner.release(cache)
-        return states
+        return [part for state in states for part in self.runner.ranks.gathered(state)]
 
     def cost(self, unit: int) -> float:
         """Time of a forward of `unit` rows against one of a single row.
@@ -172,4 +172,4 @@ class Probe:
                 self.runner.call([self.plan(0, 0, 1)], cache, rows=rows)[0][0, 0].argmax().item()
                 seconds.append(time.perf_counter() - began)
         self.runner.release(cache)
-        return min(taken[unit]) / min(taken[1])
+        return self.runner.ranks.agreed(min(taken[unit]) / min(taken[1]))

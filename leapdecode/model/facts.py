@@ -123,5 +123,7 @@ def model_key(runner: Runner) -> str:
     if runner.device.type == "cpu":
         device += f" {torch.backends.cpu.get_cpu_capability()}"
     parts = (type(runner.model).__name__, shape, runner.dtype, attention, device)
-    how = (runner.prepacked.kind.name,) if runner.prepacked else ()
+    how = [runner.prepacked.kind.name] if runner.prepacked else []
+    if runner.ranks.size > 1:
+        how.append(f"part of {runner.ranks.size}")
     return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, *how)))

@@ -27,6 +27,7 @@ from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
+from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
 from leapdecode.model.runner import Runner
 
 ATTENTION = ("auto", "sdpa", "eager")
@@ -60,7 +61,11 @@ def pick_dtype(name: str | torch.dtype) -> torch.dtype | str:
 
 
 def _from_pretrained(
-    name: str, dtype: str | torch.dtype, backends: list[str], trust_remote_code: bool
+    name: str,
+    dtype: str | torch.dtype,
+    backends: list[str],
+    trust_remote_code: bool,
+    split: dict[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
     """The model with the first attention of `backends` that it has, and its loading report."""
     try:
@@ -75,6 +80,7 @@ def _from_pretrained(
                 use_safetensors=True,
                 local_files_only=Path(name).exists() or offline(),
                 output_loading_info=True,
+                **split,
             )
     except LeapdecodeError:
         raise
@@ -91,7 +97,7 @@ def _from_pretrained(
         if not lacks_sdpa(error) or len(backends) == 1:
             first = (message.splitlines() or ["?"])[0][:300]
             raise UnsupportedModel(f"{name}: {first}") from error
-    return _from_pretrained(name, dtype, backends[1:], trust_remote_code)
+    return _from_pretrained(name, dtype, backends[1:], trust_remote_code, split)
 
 
 def load_model(
@@ -101,14 +107,17 @@ def load_model(
     attn_implementation: str = "auto",
     trust_remote_code: bool = False,
     whole_head: bool = False,
+    ranks: Ranks = ALONE,
 ) -> Any:
-    """A causal model in evaluation mode; when `dtype` is "auto", float16 becomes float32 on a CPU,
+    """A causal model in evaluation mode, this process's part of it where there are several `ranks`;
+    when `dtype` is "auto", float16 becomes float32 on a CPU,
     and a GGUF file bfloat16. Its head is kept to frequent tokens where its folder says so, unless
     `whole_head`.
 
     Raises:
         ModelUnavailable: there is no such model here.
         OptionError: a bad device or dtype.
+        UnsupportedModel: one that cannot be split among the ranks.
     """
     place, wanted = pick_device(device), pick_dtype(dtype)
     if attn_implementation not in ATTENTION:
@@ -119,7 +128,10 @@ def load_model(
     if not name:
         raise unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
-    model, found = _from_pretrained(name, wanted, backends, trust_remote_code)
+    split = splitting(name, trust_remote_code, ranks)
+    model, found = _from_pretrained(name, wanted, backends, trust_remote_code, split)
+    if split:
+        check_split(model)
     absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
     if absent:
         raise ModelUnavailable(
@@ -161,6 +173,7 @@ def prepare(
     exact: str | bool = False,
     prepack: str | bool = False,
     quantize: str | None = None,
+    ranks: Ranks = ALONE,
 ) -> Runner | PlainRunner:
     """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify
     trees.
@@ -170,12 +183,13 @@ def prepare(
     faster, and takes little of the free memory). With `quantize="int8"` it is another model, whose
     linear layers compute in 8-bit integers; one that cannot verify trees is refused. With `exact`
     it decodes exactly where it can ("auto": where that is cheap); raises `UnsupportedModel` where
-    it must and cannot.
+    it must and cannot. `ranks` hold the parts of the model.
     """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
     try:
         runner = Runner(model)
+        runner.ranks = ranks
         if quantize == INT8:
             runner.prepacked = quantized_model(model, runner.try_rows)
         elif prepack:
@@ -184,7 +198,9 @@ def prepare(
     except (DamagedModel, OptionError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        return plain_runner(model, error, fallback if quantize is None else None)
+        return plain_runner(
+            model, error, fallback if quantize is None and ranks.size == 1 else None
+        )
     if compiled:
         _compile(runner)
     if exact:

@@ -14,6 +14,7 @@ from transformers import DynamicCache
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.plain_probe import probe_plain
+from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import context_length, first_line, text_config
 
@@ -27,7 +28,7 @@ class PlainRunner:
 
     def __init__(self, model: Any, reason: str) -> None:
         self.model, self.reason = model, reason
-        self.stateful, self.owner = False, -1
+        self.stateful, self.owner, self.ranks = False, -1, ALONE
         if "lsh" in (getattr(model.config, "attn_layers", None) or ()):
             raise UnsupportedModel("its LSH attention hashes at random, so no text comes twice")
         try:

@@ -23,6 +23,7 @@ from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, b
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
+from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import (
     context_length,
@@ -77,6 +78,7 @@ class Runner:
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
         # a collected stream gives its cache back, perhaps while this is held
         self.lock = threading.RLock()
+        self.ranks = ALONE  # the processes that hold parts of the model
 
     def bucketed(self, slots: int) -> int:
         """`slots` rounded up to what attention may see at a time."""
@@ -95,8 +97,7 @@ class Runner:
         return self.layout.bytes_per_token * room.batch_slots * (self.bucketed(room.slots) + 1)
 
     @property
-    def kept_bytes(self) -> int:
-        """What spare caches take."""
+    def kept_bytes(self) -> int:  # what spare caches take
         return sum(self.cache_bytes(Room(cache.batch_slots, cache.slots)) for cache in self.spare)
 
     def shrink(self, size: int) -> None:

@@ -1,0 +1,91 @@
+"""One model in several processes: every rank decodes the text that one process would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ranks_script import texts
+from tiny import CONFIGS
+
+from leapdecode import LLM
+from leapdecode.errors import OptionError, UnsupportedModel
+from leapdecode.methods import names
+from leapdecode.model.ranks import JoinedRanks, check_whole, splitting
+
+HERE = Path(__file__).parent
+
+
+def torchrun(*arguments, count=2):
+    """Output of a program in several processes; a port of its own is found by torchrun."""
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", count,
+        *arguments,
+    ]  # fmt: skip
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=900, cwd=HERE, check=False
+    )
+
+
+def check_equal(tmp_path, tokens, methods):
+    done = torchrun("ranks_script.py", tmp_path, tokens, ",".join(methods))
+    assert done.returncode == 0, done.stderr[-3000:]
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    llm = LLM("demo", dtype="float64")
+    assert [one["heads"] for one in ranks] == [llm.runner.layout.keys[0][0] / 2] * 2
+    alone = json.loads(json.dumps(texts(llm, tokens, methods)))
+    for one in ranks:
+        assert one["texts"] == alone
+
+
+def test_every_rank_has_the_text_of_one_process(tmp_path):
+    check_equal(tmp_path, 16, ["autoregressive", "auto"])
+
+
+@pytest.mark.slow
+def test_every_method_on_every_rank(tmp_path):
+    check_equal(tmp_path, 40, names())
+
+
+def test_the_command_prints_one_document():
+    """Both processes decode; the first one shows it."""
+    # the probe of exact decoding takes many small forwards, and two processes wait for each other
+    arguments = ["generate", "def f(", "--max-tokens", 8, "--json", "--no-exact", "--budget", 8]
+    done = torchrun("-m", "leapdecode", *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(json.loads(done.stdout)["token_ids"]) == 8
+
+
+def test_a_command_for_one_process_says_so():
+    done = torchrun("-m", "leapdecode", "tree", "solve", "How many?")
+    assert done.returncode != 0
+    assert "this command runs in one process; torchrun serves generate" in done.stderr
+
+
+def test_outside_torchrun_there_is_nobody_to_share_with():
+    with pytest.raises(OptionError, match="torchrun --nproc-per-node"):
+        LLM("demo", tensor_parallel=True)
+
+
+class Two(JoinedRanks):
+    """Two processes, of which nothing but their number is asked."""
+
+    def __init__(self):
+        self.size = 2
+
+
+def test_heads_that_cannot_be_split_are_refused_before_loading(tmp_path):
+    config = CONFIGS["llama"]()
+    config.num_key_value_heads = 1
+    config.save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedModel, match=r"1 heads .* among 2 processes"):
+        splitting(str(tmp_path), False, Two())
+    with pytest.raises(UnsupportedModel, match="GGUF"):
+        splitting("a.gguf", False, Two())
+
+
+def test_what_needs_the_whole_model_is_refused():
+    check_whole(Two(), compile=False)
+    with pytest.raises(OptionError, match="compile=True needs the whole model"):
+        check_whole(Two(), compile=True)
