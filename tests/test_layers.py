@@ -21,6 +21,7 @@ LAYERS = [
     {"tasks"},
     {"reasoning", "training"},
     {"measure", "server"},
+    {"cluster"},
     {"cli", "hf"},
 ]
 WITH_OPTIONS = {

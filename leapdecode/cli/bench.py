@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from leapdecode.cli.common import (
 from leapdecode.cli.contenders import parse_methods
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.results import note_plots, resuming, show
+from leapdecode.cli.spreading import RayOption
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.measure.presets import PRESETS, find_preset
 
@@ -69,6 +71,7 @@ def bench(
         typer.Option(help=f"folder of the results; default: a new one in {ROOT}/"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    ray: RayOption = False,
     json: JsonOption = False,
     *,
     models: Models,
@@ -112,14 +115,15 @@ def bench(
     )
     check_early(tasks, peers, batch_size)
     llm = models.open(prefix_cache=False)  # every text counts its own prompt
-    work = prepare(llm, chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
+    asked = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
+    work = prepare(llm, *asked)
     settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
     from leapdecode.measure.facts import facts
     from leapdecode.measure.store import Store
 
     run = facts(work, models.draft, settings)
     store = Store.open(ROOT, output, run, resume)
-    measure(work, store)
+    measure(work, store, make=partial(opened, models, asked) if ray else None)
     report = finish(work, store, run)
     note_plots()
     if json:
@@ -160,13 +164,22 @@ def prepare(
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
 
 
-def measure(work: Any, store: Any, program: str = "leapdecode") -> None:
-    """Run what is missing, with a progress bar on stderr where that is a terminal."""
+def opened(models: Models, asked: tuple[Any, ...]) -> Any:
+    """The bench in a worker's process."""
+    return prepare(models.open(prefix_cache=False), *asked)
+
+
+def measure(work: Any, store: Any, program: str = "leapdecode", make: Any = None) -> None:
+    """Run what is missing, with a progress bar on stderr where that is a terminal; with `make` on a
+    Ray cluster.
+    """
+    from leapdecode.cluster.parts import run
+
     done = {record.key for record in store.read()}
     with counting_progress() as progress:
         bar = progress.add_task("measuring", total=work.total, completed=len(done))
         try:
-            for records in work.run(done):
+            for records in run(work, done, make):
                 if records:
                     store.add(records)
                 progress.update(bar, advance=len(records), description=work.doing)

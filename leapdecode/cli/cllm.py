@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from leapdecode.cli.common import JsonOption, counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.spreading import RayOption
 from leapdecode.errors import OptionError
 
 cllm = typer.Typer(
@@ -60,6 +62,7 @@ def collect(
         Path | None, typer.Option(metavar="DIR", help="folder of the trajectories")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    ray: RayOption = False,
     json: JsonOption = False,
     *,
     models: Models,
@@ -77,6 +80,8 @@ def collect(
       leapdecode cllm collect -m path/to/model --prompts questions.jsonl --block 32 --output data
 
       leapdecode cllm collect --prompts ShareGPT.json -m path/to/model --output data --resume
+
+      RAY_ADDRESS=head:6379 leapdecode cllm collect --task math --output data --ray
     """
     from leapdecode.training.clean import Cleaning
     from leapdecode.training.collect import Collecting
@@ -99,7 +104,9 @@ def collect(
     with counting_progress() as progress:
         bar = progress.add_task("collecting", total=len(ids))
         try:
-            for entry in collect_all(llm, ids, folder, settings, made_with(llm), resume):
+            described = made_with(llm)
+            others = workers(fixed, settings) if ray else None
+            for entry in collect_all(llm, ids, folder, settings, described, resume, others):
                 shards.append(entry)
                 progress.update(bar, advance=entry["counts"]["prompts"])
         except KeyboardInterrupt:
@@ -111,6 +118,20 @@ def collect(
     else:
         for name, value in summary.items():
             typer.echo(f"{name:28} {value}")
+
+
+def workers(models: Models, settings: Any) -> Any:
+    """Has the workers of a Ray cluster make shards, see `collect`."""
+    from leapdecode.cluster.pool import spread
+
+    return partial(spread, partial(shard_maker, models, settings))
+
+
+def shard_maker(models: Models, settings: Any) -> Any:
+    """What makes shards in a worker's process."""
+    from leapdecode.training.collect import make_shard
+
+    return partial(make_shard, models.open(fallback=False, prefix_cache=False), settings)
 
 
 def gathered(

@@ -22,6 +22,7 @@ from leapdecode.cli.fastcot_given import (
     window_of,
 )
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.spreading import RayOption
 from leapdecode.cli.tree_compare import place
 from leapdecode.errors import OptionError
 from leapdecode.measure.fastcot.contenders import DEFAULT, KINDS
@@ -69,6 +70,7 @@ def compare(
         Path | None, typer.Option(help="folder of the results; default: a new one in fastcot/")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    ray: RayOption = False,
     json: JsonOption = False,
     *,
     models: Models,
@@ -112,10 +114,10 @@ def compare(
         print_json(report) if json else show_study(report, str(study["study"]), folder)
         return
     check_drafts(llm, [one.method for one in wanted])
-    reports = []
+    reports, spreading = [], models if ray else None
     for name in tasks:
         inner = folder / name if preset else folder
-        reports.append(compared(llm, settings | {"task": name}, wanted, inner, resume))
+        reports.append(compared(llm, settings | {"task": name}, wanted, inner, resume, spreading))
         if not json:
             show_comparison(reports[-1], inner)
     if json:

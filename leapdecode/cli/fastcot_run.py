@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,23 @@ import typer
 from leapdecode.cli.common import counting_progress
 from leapdecode.cli.fastcot_compare import bounds_of, calibrates, early_of, loss_of
 from leapdecode.cli.fastcot_given import source_of
+from leapdecode.cli.model_options import Models
 from leapdecode.cli.results import resuming
 from leapdecode.cli.show_fastcot import waiting
 from leapdecode.cli.tree_results import close_last_line
 
 
 def compared(
-    llm: Any, settings: Mapping[str, Any], wanted: Sequence[Any], folder: Path, resume: bool
+    llm: Any,
+    settings: Mapping[str, Any],
+    wanted: Sequence[Any],
+    folder: Path,
+    resume: bool,
+    spreading: Models | None,
 ) -> dict[str, Any]:
-    """Compare what is missing in the folder, then write the page; the document."""
+    """Compare what is missing in the folder, then write the page; the document. The workers of a
+    Ray cluster do it where `spreading` says which models they open.
+    """
     from leapdecode.measure.fastcot.compare import Comparison, parted
     from leapdecode.measure.fastcot.contenders import contenders
     from leapdecode.measure.fastcot.page import document, write
@@ -28,21 +37,27 @@ def compared(
     from leapdecode.measure.trees.runs import describe
 
     source = source_of(settings["task"], settings["shots"])
-    parts = (settings["calibration"], settings["limit"], settings["seed"], settings["shots"])
-    first, questions = parted(source, *parts)
+    drawn = (settings["calibration"], settings["limit"], settings["seed"], settings["shots"])
+    first, questions = parted(source, *drawn)
     # resumed runs have the same questions, as the last batch holds what is left of them
     facts = {key: value for key, value in settings.items() if key != "limit"}
     run = describe(llm, folder, facts | {"questions": settings["limit"]}, resume)
     found = calibrated(llm, settings, wanted, first, folder) if calibrates(settings, wanted) else {}
     bounds = {method: [one.iterations] for method, one in found.items()}
     every = contenders(wanted, bounds or bounds_of(settings) or [], *early_of(settings))
-    work = Comparison(
-        llm, every, questions, settings["batch_size"], settings["trigger"], settings["seed"]
-    )
-    measure(work, folder)
+    parts = (every, questions, settings["batch_size"], settings["trigger"], settings["seed"])
+    make = partial(opened, spreading, parts) if spreading else None
+    measure(Comparison(llm, *parts), folder, make)
     report = document(read(folder), [one.key for one in every], found, run)
     write(folder, report)
     return report
+
+
+def opened(models: Models, parts: tuple[Any, ...]) -> Any:
+    """The comparison in a worker's process."""
+    from leapdecode.measure.fastcot.compare import Comparison
+
+    return Comparison(models.open(), *parts)
 
 
 def calibrated(
@@ -70,8 +85,11 @@ def calibrated(
     return found
 
 
-def measure(work: Any, folder: Path) -> None:
-    """Answer what is missing, with a progress bar on stderr where that is a terminal."""
+def measure(work: Any, folder: Path, make: Any) -> None:
+    """Answer what is missing, with a progress bar on stderr where that is a terminal; with `make`
+    on a Ray cluster.
+    """
+    from leapdecode.cluster.parts import run
     from leapdecode.measure.fastcot.records import RECORDS, read
 
     keys = {one.key for one in work.contenders}
@@ -80,7 +98,7 @@ def measure(work: Any, folder: Path) -> None:
     with counting_progress() as progress, (folder / RECORDS).open("a", encoding="utf-8") as file:
         bar = progress.add_task("comparing", total=work.total, completed=len(done))
         try:
-            for record in work.run(done):
+            for record in run(work, done, make):
                 file.write(record.line())
                 file.flush()
                 progress.update(bar, advance=1, description=work.doing)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from leapdecode.cli.common import (
 )
 from leapdecode.cli.decoding import SeedOption
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.spreading import RayOption
 from leapdecode.cli.tree import (
     GUESSES,
     KConfigOption,
@@ -60,6 +62,7 @@ def compare(
         Path | None, typer.Option(help="folder of the results; default: a new one in trees/")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    ray: RayOption = False,
     json: JsonOption = False,
     *,
     models: Models,
@@ -100,7 +103,7 @@ def compare(
     reports = []
     for cell in every:
         inner = folder / name_of(cell) if preset else folder
-        reports.append(compared(llm, cell | fixed, inner, resume, drafted))
+        reports.append(compared(llm, cell | fixed, inner, resume, models, ray))
         if not json:
             show(reports[-1], inner)
     if json:
@@ -148,34 +151,48 @@ def place(output: Path | None, resume: bool, root: str = "trees") -> Path:
     return folder
 
 
-def compared(
-    llm: Any, settings: Mapping[str, Any], folder: Path, resume: bool, drafted: bool
-) -> dict[str, Any]:
-    """Measure one combination of settings, and write its files."""
+def comparison(llm: Any, settings: Mapping[str, Any], drafted: bool) -> Any:
+    """What one combination of settings compares."""
     from leapdecode.measure.trees.compare import Comparison
-    from leapdecode.measure.trees.page import document, write
-    from leapdecode.measure.trees.records import read
-    from leapdecode.measure.trees.runs import describe
     from leapdecode.reasoning import tasks
 
     task = tasks.find(settings["task"])
     search = {key: settings[key] for key in ("thoughts", "breadth", "depth", "search", "evaluator")}
     guesses = options_of(settings["method"], settings["k_config"], drafted)
-    work = Comparison(
+    return Comparison(
         llm, task, settings["strategies"], task.questions(settings["limit"], settings["seed"]),
         SamplingParams(temperature=settings["temperature"], seed=settings["seed"]),
         guesses, search, settings["batch_size"], settings["verification"],
     )  # fmt: skip
-    run = describe(llm, folder, dict(settings) | {"guesses": guesses}, resume)
-    measure(work, folder)
+
+
+def opened(models: Models, settings: Mapping[str, Any]) -> Any:
+    """The same in a worker's process."""
+    return comparison(models.open(), settings, models.has_draft)
+
+
+def compared(
+    llm: Any, settings: Mapping[str, Any], folder: Path, resume: bool, models: Models, ray: bool
+) -> dict[str, Any]:
+    """Measure one combination of settings, and write its files."""
+    from leapdecode.measure.trees.page import document, write
+    from leapdecode.measure.trees.records import read
+    from leapdecode.measure.trees.runs import describe
+
+    work = comparison(llm, settings, models.has_draft)
+    run = describe(llm, folder, dict(settings) | {"guesses": work.guesses}, resume)
+    measure(work, folder, partial(opened, models, dict(settings)) if ray else None)
     records = read(folder)
     report = document(records, run, settings["thoughts"])
     write(folder, records, report)
     return report
 
 
-def measure(work: Any, folder: Path) -> None:
-    """Search what is missing, with a progress bar on stderr where that is a terminal."""
+def measure(work: Any, folder: Path, make: Any = None) -> None:
+    """Search what is missing, with a progress bar on stderr where that is a terminal; with `make`
+    on a Ray cluster.
+    """
+    from leapdecode.cluster.parts import run
     from leapdecode.measure.trees.records import read
 
     done = {(record.strategy, record.question) for record in read(folder)}
@@ -183,7 +200,7 @@ def measure(work: Any, folder: Path) -> None:
     with counting_progress() as progress, (folder / "trees.jsonl").open("a") as file:
         bar = progress.add_task("comparing", total=work.total, completed=len(done))
         try:
-            for record, tree in work.run(done):
+            for record, tree in run(work, done, make):
                 file.write(record.line())
                 file.flush()
                 save(folder, record, tree)

@@ -62,6 +62,25 @@ class Bench:
         units = sum(len(self._units(work)) for work in self.workloads)
         return units * self.rounds * len(self.contenders)
 
+    @property
+    def keys(self) -> set[Key]:
+        """Of all records."""
+        return {key for part in self.parts(set()) for key in part}
+
+    def parts(self, done: set[Key]) -> list[set[Key]]:
+        """The keys that are missing, by task and round: within one, budgets and pools learn."""
+        found = [
+            {
+                (work.name, one.label, unit, turn)
+                for one in self.contenders
+                for unit in range(len(self._units(work)))
+            }
+            - done
+            for work in self.workloads
+            for turn in range(self.rounds)
+        ]
+        return [part for part in found if part]
+
     def _units(self, work: Workload) -> list[range]:
         count, size = len(work.prompts), self.batch_size
         return [range(at, min(at + size, count)) for at in range(0, count, size)]

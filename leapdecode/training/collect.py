@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from leapdecode.training.noise import Row
 from leapdecode.training.prompts import NamedPrompt
 from leapdecode.training.trajectories import Known, Trajectory, trajectories
 
+Numbered = list[tuple[int, NamedPrompt]]
 TOO_LONG = "prompt too long"
 
 
@@ -59,6 +60,15 @@ class Collecting:
                 raise OptionError(f"--{name.replace('_', '-')} must be at least {least}")
 
 
+@dataclass(frozen=True)
+class Shard:
+    """What some prompts gave: rows, counts, and the seconds that it took."""
+
+    examples: list[Example]
+    counts: Counter[str]
+    seconds: float
+
+
 def collect(
     llm: LLM,
     prompts: Sequence[NamedPrompt],
@@ -66,9 +76,11 @@ def collect(
     settings: Collecting,
     described: Mapping[str, Any],
     resume: bool = False,
+    spread: Callable[[list[Numbered]], Iterator[Shard]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Collect what is missing, shard by shard; yields every shard's entry of the manifest, those
-    that were there before first.
+    that were there before first. `spread` has others make the shards, in the order of their
+    prompts.
 
     `described` says with what (model, weights, versions). It is kept beside the settings, and a run
     goes on only where both are the same. Raises `OptionError` where they are not.
@@ -82,25 +94,30 @@ def collect(
     }
     manifest = Manifest(folder, known, resume)
     yield from manifest.shards
-    for number, start in enumerate(range(0, len(prompts), settings.shard)):
-        if number < len(manifest.shards):
-            continue
-        began = time.perf_counter()
-        chosen = list(enumerate(prompts))[start : start + settings.shard]
-        counts = Counter[str](prompts=len(chosen))
-        examples = list(make_examples(llm, chosen, settings, counts))
+    first, size = len(manifest.shards), settings.shard
+    numbered = list(enumerate(prompts))
+    missing = [numbered[at : at + size] for at in range(first * size, len(prompts), size)]
+    made = spread(missing) if spread else (make_shard(llm, settings, one) for one in missing)
+    for number, shard in enumerate(made, start=first):
         name = f"shard-{number:05d}.parquet"
-        digest = write_shard(folder / name, examples)
+        digest = write_shard(folder / name, shard.examples)
         manifest.add(
             {
                 "file": name,
                 "sha256": digest,
-                "rows": len(examples),
-                "counts": dict(sorted(counts.items())),
-                "seconds": round(time.perf_counter() - began, 3),
+                "rows": len(shard.examples),
+                "counts": dict(sorted(shard.counts.items())),
+                "seconds": shard.seconds,
             }
         )
         yield manifest.shards[-1]
+
+
+def make_shard(llm: LLM, settings: Collecting, chosen: Numbered) -> Shard:
+    """What one shard's prompts give."""
+    began, counts = time.perf_counter(), Counter[str](prompts=len(chosen))
+    examples = make_examples(llm, chosen, settings, counts)
+    return Shard(examples, counts, round(time.perf_counter() - began, 3))
 
 
 def make_examples(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from leapdecode.measure.fastcot.contenders import Contender
@@ -45,6 +45,19 @@ class Comparison:
     words: str = WORDS
     seed: int = 0
     doing: str = ""
+    warm: set[Key] = field(default_factory=set, init=False)  # contenders that have answered
+
+    @property
+    def keys(self) -> set[tuple[Key, int]]:
+        """Of all records: contender and batch."""
+        numbers = range(len(self.batches))
+        return {(one.key, number) for one in self.contenders for number in numbers}
+
+    def parts(self, done: set[tuple[Key, int]]) -> list[set[tuple[Key, int]]]:
+        """The keys that are missing, batch by batch."""
+        numbers = range(len(self.batches))
+        found = [{(one.key, number) for one in self.contenders} - done for number in numbers]
+        return [part for part in found if part]
 
     @property
     def batches(self) -> list[list[int]]:
@@ -71,6 +84,9 @@ class Comparison:
         ]
         self.doing = "warming up"
         for contender in {one.key: one for _, one in missing}.values():
+            if contender.key in self.warm:
+                continue
+            self.warm.add(contender.key)
             prompts = [self.questions[number].prompt for number in self.batches[0]]
             few = replace(contender.plan, rationale_tokens=8, answer_tokens=4)
             Answerer(self.llm, self.batch_size, self.words).run(prompts, few)

@@ -44,6 +44,19 @@ class Comparison:
     batch_size: int = 8
     verification: str = "seeded"
     doing: str = ""
+    warm: set[str] = field(default_factory=set, init=False)  # strategies that have searched
+
+    @property
+    def keys(self) -> set[tuple[str, int]]:
+        """Of all records: strategy and question."""
+        numbers = range(len(self.questions))
+        return {(strategy, number) for strategy in self.strategies for number in numbers}
+
+    def parts(self, done: set[tuple[str, int]]) -> list[set[tuple[str, int]]]:
+        """The keys that are missing, question by question."""
+        numbers = range(len(self.questions))
+        found = [{(one, number) for one in self.strategies} - done for number in numbers]
+        return [part for part in found if part]
 
     @property
     def total(self) -> int:
@@ -64,7 +77,9 @@ class Comparison:
         ]
         self.doing = "warming up"
         for strategy in dict.fromkeys(strategy for _, strategy in missing):
-            self._searched(strategy, self.questions[0], depth=2)
+            if strategy not in self.warm:
+                self._searched(strategy, self.questions[0], depth=2)
+                self.warm.add(strategy)
         for number, strategy in missing:
             self.doing = f"question {number}, {strategy}"
             yield self._measured(strategy, number)

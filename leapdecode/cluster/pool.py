@@ -1,0 +1,106 @@
+"""Workers in processes of a Ray cluster: each makes its own model, and does one part at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+
+from leapdecode.errors import LeapdecodeError, OptionError
+
+Part = TypeVar("Part")
+Done = TypeVar("Done")
+Work = Callable[[Part], Done]
+
+DEATHS = 20  # of workers at one part, after which the part is to blame
+
+
+class WorkersDied(LeapdecodeError):
+    """Every worker that was given a part has died of it."""
+
+    exit_code = 1
+
+
+class Worker:
+    """One process's work; `threads` as in the process that asked, so that bits are the same."""
+
+    def __init__(self, start: Callable[[], Work[Any, Any]], threads: int) -> None:
+        torch.set_num_threads(threads)
+        self.work = start()
+
+    def do(self, part: Any) -> Any:
+        """What the work makes of a part."""
+        return self.work(part)
+
+
+def ray_module() -> Any:
+    """Ray, which is an extra; raises `OptionError` without it."""
+    try:
+        import ray
+    except ImportError:
+        raise OptionError("--ray needs Ray: pip install 'leapdecode[ray]'") from None
+    return ray
+
+
+@contextmanager
+def cluster() -> Iterator[Any]:
+    """Ray, connected to the cluster that RAY_ADDRESS names, or to one of this machine alone, which
+    ends with the block.
+    """
+    ray = ray_module()
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    known = ray.is_initialized()
+    if not known:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        yield ray
+    finally:
+        if not known:
+            ray.shutdown()
+
+
+def spread(start: Callable[[], Work[Part, Done]], parts: Iterable[Part]) -> Iterator[Done]:
+    """What the work makes of every part, in the parts' order, by as many workers as there is place
+    for.
+
+    `start` makes the work in a worker's process; it is pickled, as parts and results are. A worker
+    that dies is started again, and its part is done anew. Raises what the work raises, and
+    `WorkersDied` where `DEATHS` workers died of one part.
+    """
+    everything = list(parts)
+    if not everything:
+        return
+    with cluster() as ray:
+        from ray.util import ActorPool
+
+        workers = _workers(ray, start, len(everything))
+        try:
+            pool = ActorPool(workers)
+            yield from pool.map(lambda worker, part: worker.do.remote(part), everything)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayActorError as error:
+            raise WorkersDied(f"{DEATHS} workers died of one part of the work") from error
+        finally:
+            for worker in workers:
+                ray.kill(worker)
+
+
+def _workers(ray: Any, start: Callable[[], Any], most: int) -> list[Any]:
+    """Workers of as many threads as this process has, or of one GPU each."""
+    threads = torch.get_num_threads()
+    there = ray.cluster_resources()
+    if there.get("GPU"):
+        wanted, places = {"num_gpus": 1, "num_cpus": 0}, int(there["GPU"])
+    else:
+        wanted, places = {"num_cpus": threads}, int(there.get("CPU", 1)) // threads
+    if not places:
+        raise OptionError(
+            f"a worker has {threads} threads, and the cluster {int(there.get('CPU', 0))} CPUs; "
+            "start with fewer (OMP_NUM_THREADS)"
+        )
+    kind = ray.remote(**wanted, max_restarts=-1, max_task_retries=DEATHS)(Worker)
+    return [kind.remote(start, threads) for _ in range(min(places, most))]
