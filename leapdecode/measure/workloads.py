@@ -12,7 +12,7 @@ from pathlib import Path
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import check_length
-from leapdecode.errors import OptionError, PromptError, with_suggestions
+from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
 from leapdecode.llm import LLM
 from leapdecode.llm.prompts import Prompt, encode
 from leapdecode.measure import public
@@ -143,6 +143,9 @@ def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task
     """Of one task, or of a mix: some of one task in a row (Ouroboros, Figure 7), or shuffled."""
     if not name.startswith(MIX):
         task_name, _, kind = name.partition("/")
+        if task_name not in names():
+            known = [*names(), *public.set_names()]
+            raise UnknownName(with_suggestions(f"unknown task {task_name!r}", task_name, known))
         task = find(task_name)
         return [(task, example) for example in task.examples(split, limit, kind or None, seed)]
     order, _, listed = name.removeprefix(MIX).partition(":")

@@ -26,6 +26,7 @@ class SpecBench(PublicSet):
     def item(self, row: Row) -> Item:
         """The turns of a conversation, and its group."""
         category = row.text("category")
-        if category not in (*OWN, *MT_BENCH):
-            row.refuse("category", f"must be one of {', '.join((*OWN, *MT_BENCH))}")
+        known = (*OWN, *MT_BENCH)
+        if category not in known:
+            row.refuse("category", f"must be one of {', '.join(known)}, not {category!r}")
         return conversation(row, "mt_bench" if category in MT_BENCH else category)
