@@ -222,3 +222,21 @@ def test_a_preset_takes_a_folder_of_sets(sets, tmp_path):
     assert [row["task"].partition(":")[0] for row in json.loads(done.stdout)["rows"]] == [
         "mt_bench", "mt_bench", "humaneval", "humaneval", "gsm8k", "gsm8k",
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_trained_model_is_measured_beside_its_baseline(llm, sets, tmp_path):
+    llm.model.save_pretrained(tmp_path / "trained")
+    llm.tokenizer.save_pretrained(tmp_path / "trained")
+    done = run(
+        *BENCH, "--preset", "cllm-table1", "-m", tmp_path / "trained", "--baseline", "demo",
+        "--methods", "jacobi:block=16", "--data", sets, "--limit", "1", "--json",
+        "--output", tmp_path / "out", text=True, timeout=1500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert {row["task"].partition(":")[0] for row in rows} == {"gsm8k", "mt_bench"}
+    assert {row["model"] for row in rows} == {str(tmp_path / "trained"), "demo"}
+    judged = {path.name for path in (tmp_path / "out").rglob("answers/fastchat/*.jsonl")}
+    assert "trained-jacobi-block-16.jsonl" in judged
+    assert "trained-baseline-autoregressive.jsonl" in judged

@@ -57,7 +57,9 @@ def _trees(preset: str, models: Models, tasks: Sequence[str], given: Mapping[str
     from leapdecode.cli.tree_compare import compare_cells
     from leapdecode.measure.trees.presets import cells
 
-    usual = {"thoughts": 3, "verification": "seeded"}
+    usual = {
+        "task": "", "thoughts": 3, "temperature": 1.0, "k_config": None, "verification": "seeded",
+    }  # fmt: skip
     fixed = {
         "breadth": 1, "depth": None, "search": "breadth_first", "evaluator": "value",
         "method": None, "batch_size": 8, "limit": given["limit"], "seed": given["seed"],
