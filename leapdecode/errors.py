@@ -48,6 +48,12 @@ class ModelUnavailable(LeapdecodeError):
     exit_code = 3
 
 
+class DataUnavailable(LeapdecodeError):
+    """A public set that is neither a local file nor reachable; the message says which file."""
+
+    exit_code = 3
+
+
 class UnsupportedModel(LeapdecodeError):
     """The model cannot verify token trees; the message says why."""
 

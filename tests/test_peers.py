@@ -84,6 +84,18 @@ def test_what_a_peer_would_leave_out_is_refused_at_once(llm):
             check_sampling(contenders, [SHORT, sampling])
 
 
+def test_transformers_stops_where_we_do(llm):
+    (work,) = build("code/source", llm, 1, 0, SHORT)
+    own = Ours(llm, "autoregressive")
+    (whole,) = own.decode(work.prompts, SHORT, 1)
+    stop = SamplingParams(max_tokens=24, stop=(whole.text[10:13], whole.text[16:18]))
+    (wanted,) = own.decode(work.prompts, stop, 1)
+    assert 0 < len(wanted.token_ids) < len(whole.token_ids)
+    for peer in peers("hf", llm):
+        (found,) = peer.decode(work.prompts, stop, 1)
+        assert (found.token_ids, found.text) == (wanted.token_ids, wanted.text), peer.label
+
+
 def test_llama_cpp_is_called_by_its_weights(llm, tmp_path):
     def label(name, mode):
         return LlamaCpp(llm, mode, file=tmp_path / name).label

@@ -18,15 +18,20 @@ from leapdecode.cli.common import (
 )
 from leapdecode.cli.contenders import parse_methods
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.results import note_plots, resuming, show
+from leapdecode.cli.paper import EVERY, run_paper
+from leapdecode.cli.results import note_plots, note_rows, resuming, show
 from leapdecode.cli.spreading import RayOption
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.measure.presets import PRESETS, find_preset
+from leapdecode.errors import OptionError
+from leapdecode.measure.presets import PAPERS, find_preset
 
 ROOT = Path("leapdecode-bench")
 METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact, scheduler"
 PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
-TASKS = "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK; :max_tokens=N"
+TASKS = (
+    "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK, public sets as "
+    "gsm8k[=FILE]; :max_tokens=N"
+)
 
 
 @reports_errors
@@ -41,8 +46,14 @@ def bench(
         typer.Option(help=TASKS),
     ] = None,
     preset: Annotated[
-        str, typer.Option(help=f"methods and tasks where none are given: {', '.join(PRESETS)}")
+        str, typer.Option(help=f"methods and tasks where none are given: {', '.join(EVERY)}")
     ] = "default",
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where public sets lie (docs/reproducing.md)")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="what -m was trained from: cllm-table1")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 20,
     rounds: Annotated[
         int,
@@ -100,10 +111,22 @@ def bench(
       leapdecode bench --exact --methods autoregressive:exact=false,lookahead    # exactness' cost
 
       leapdecode bench --tasks all --limit 50 --output results/all    # then with --resume
+
+      leapdecode bench -m path/to/model --tasks gsm8k=test.jsonl,humaneval=HumanEval.jsonl
+
+      leapdecode bench --preset ouroboros-table2 -m path/to/model --draft path/to/draft --data sets
     """
+    if preset in PAPERS or baseline is not None:
+        given: dict[str, Any] = {
+            "methods": methods, "tasks": tasks, "limit": limit, "rounds": rounds, "data": data,
+            "batch_size": batch_size, "max_tokens": max_tokens, "seed": seed, "output": output,
+            "resume": resume, "json": json, "baseline": baseline, "ray": ray,
+        }  # fmt: skip
+        run_paper(preset, models, given)
+        return
     named = find_preset(preset)
     methods = named.methods if methods is None else methods
-    tasks = named.tasks if tasks is None else tasks
+    tasks = named.tasks_of(models.model, data) if tasks is None else tasks
     budget = budget or named.budget
     chosen = parse_methods(methods, budget)
     sampling = SamplingParams(
@@ -113,10 +136,11 @@ def bench(
         top_p=top_p,
         seed=seed,
     )
-    check_early(tasks, peers, batch_size)
+    check_early(tasks, peers, batch_size, data)
     llm = models.open(prefix_cache=False)  # every text counts its own prompt
-    asked = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling)
+    asked = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
     work = prepare(llm, *asked)
+    check_spread(ray, work)
     settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
     from leapdecode.measure.facts import facts
     from leapdecode.measure.store import Store
@@ -135,12 +159,12 @@ def bench(
         raise typer.Exit(1)
 
 
-def check_early(tasks: str, peers: str | None, batch_size: int) -> None:
+def check_early(tasks: str, peers: str | None, batch_size: int, data: Path | None = None) -> None:
     """Raise what can be known before a model is loaded."""
     from leapdecode.measure.peers import check_peers
     from leapdecode.measure.workloads import check_tasks
 
-    check_tasks(tasks)
+    check_tasks(tasks, data)
     if peers:
         check_peers(peers, batch_size)
 
@@ -148,6 +172,7 @@ def check_early(tasks: str, peers: str | None, batch_size: int) -> None:
 def prepare(
     llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int,
     rounds: int, batch_size: int, peers: str | None, sampling: SamplingParams,
+    data: Path | None = None,
 ) -> Any:  # fmt: skip
     """The bench, with everything checked before anything is measured."""
     from leapdecode.measure.bench import Bench
@@ -159,7 +184,8 @@ def prepare(
     check_drafts(llm, [name for name, _ in chosen])
     contenders: list[Contender] = [ours(llm, name, options) for name, options in chosen]
     contenders += other_engines(peers, llm) if peers else []
-    workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup)
+    workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup, data)
+    note_rows(workloads)
     check_sampling(contenders, [work.sampling or sampling for work in workloads])
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
 
@@ -169,12 +195,23 @@ def opened(models: Models, asked: tuple[Any, ...]) -> Any:
     return prepare(models.open(prefix_cache=False), *asked)
 
 
+def check_spread(ray: bool, work: Any) -> None:
+    """Raise `OptionError` where workers would keep what belongs into one folder."""
+    kept = [one.name for one in work.workloads if one.answers]
+    if ray and kept:
+        raise OptionError(
+            f"answers to {kept[0]} are kept for a judge, by one process; leave out --ray"
+        )
+
+
 def measure(work: Any, store: Any, program: str = "leapdecode", make: Any = None) -> None:
     """Run what is missing, with a progress bar on stderr where that is a terminal; with `make` on a
-    Ray cluster.
+    Ray cluster. Answers that a judge elsewhere reads are kept in the folder.
     """
     from leapdecode.cluster.parts import run
+    from leapdecode.measure.answers import answers_of
 
+    answers = answers_of(work, store.folder)
     done = {record.key for record in store.read()}
     with counting_progress() as progress:
         bar = progress.add_task("measuring", total=work.total, completed=len(done))
@@ -187,14 +224,19 @@ def measure(work: Any, store: Any, program: str = "leapdecode", make: Any = None
             again = resuming(sys.argv[1:], store.folder, program)
             typer.echo(f"\nstopped; go on with\n  {again}", err=True)
             raise
+    answers.write()
 
 
 def finish(work: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
     """The document, and its files in the folder, of the records and of what forwards cost here."""
+    from leapdecode.measure.perplexity import perplexities
     from leapdecode.measure.results import render
     from leapdecode.model.cost import measured_on, row_costs
 
     runner, batch = work.llm.runner, work.batch_size
     costs = [asdict(cost) for cost in row_costs(runner, batch)]
-    store.describe(run | {"row_costs": costs, "row_costs_measured": measured_on(runner, batch)})
+    found: dict[str, Any] = {"row_costs": costs, "row_costs_measured": measured_on(runner, batch)}
+    if whole := perplexities(work.llm, work.workloads):
+        found["perplexity"] = whole
+    store.describe(run | found)
     return render(store.folder).report

@@ -18,6 +18,7 @@ from leapdecode.cli.common import (
 )
 from leapdecode.cli.contenders import PLAIN, parse_methods
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.results import note_rows
 from leapdecode.cli.tables import print_line, print_page, print_table
 from leapdecode.errors import OptionError
 
@@ -68,20 +69,30 @@ def evaluate(
 
       leapdecode cllm evaluate -m model --also model-local,model-no-ar --output ablation
     """
-    folder = needed(output)
-    chosen = [one for one in parse_methods(methods) if one[0] != PLAIN]
-    in_blocks = [("jacobi", {"block": size}) for size in sizes_of(blocks)]
-    chosen += [one for one in in_blocks if one not in chosen]
-    if baseline in names_of(models.model, also):
-        raise OptionError(f"{baseline} is the baseline; name a trained model with -m")
     settings = {
         "model": models.model, "baseline": baseline, "also": also, "task": task,
         "methods": methods, "blocks": blocks, "block": block, "limit": limit, "rounds": rounds,
         "batch_size": batch_size, "max_tokens": max_tokens, "seed": seed,
     }  # fmt: skip
+    compare_models(models, settings, output, resume, json)
+
+
+def compare_models(
+    models: Models, settings: Mapping[str, Any], output: Path | None, resume: bool, json: bool
+) -> None:
+    """Measure models before and after training, and show them.
+
+    Ends the command with 1 where a text is not its own model's.
+    """
     from leapdecode.measure.workloads import check_tasks
 
-    check_tasks(task)
+    folder = needed(output)
+    chosen = [one for one in parse_methods(settings["methods"]) if one[0] != PLAIN]
+    in_blocks = [("jacobi", {"block": size}) for size in sizes_of(settings["blocks"])]
+    chosen += [one for one in in_blocks if one not in chosen]
+    if settings["baseline"] in names_of(models.model, settings["also"]):
+        raise OptionError(f"{settings['baseline']} is the baseline; name a trained model with -m")
+    check_tasks(settings["task"])
     report = evaluated(models, settings, chosen, folder, resume)
     print_json(report) if json else show(report, folder)
     if any(row["unexplained"] for row in report["rows"]):
@@ -148,6 +159,7 @@ def prepared(
 
     sampling = SamplingParams(max_tokens=settings["max_tokens"], seed=settings["seed"])
     workloads = build(settings["task"], llm, settings["limit"], settings["seed"], sampling)
+    note_rows(workloads)
     work = bench_of(
         llm, base, methods, besides, workloads, sampling, settings["rounds"],
         settings["batch_size"],

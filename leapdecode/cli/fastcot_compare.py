@@ -92,9 +92,6 @@ def compare(
 
       leapdecode fastcot compare --preset fastcot-figure5 --limit 20 --seeds 10
     """
-    from leapdecode.cli.fastcot_run import compared, studied
-    from leapdecode.cli.show_fastcot import show_comparison, show_study
-
     settings = {
         "task": task, "methods": methods, "limit": limit, "max_loss": max_loss,
         "calibration": calibration, "step": step, "iterations": iterations,
@@ -103,6 +100,21 @@ def compare(
     }  # fmt: skip
     study = find_preset(preset) if preset else {"study": "comparison", "tasks": [task]}
     tasks = study.get("tasks", [task])
+    compare_tasks(models, settings, study, tasks, output, resume, json, ray)
+
+
+def compare_tasks(
+    models: Models, settings: Mapping[str, Any], study: Mapping[str, Any], tasks: Sequence[str],
+    output: Path | None, resume: bool, json: bool, ray: bool = False,
+) -> None:  # fmt: skip
+    """Run a study, or a comparison on every task, those of a preset in folders of their own.
+
+    Ends the command with 1 where an exact part is not what cot's rationale begins with.
+    """
+    from leapdecode.cli.fastcot_run import compared, studied
+    from leapdecode.cli.show_fastcot import show_comparison, show_study
+
+    preset = settings["preset"]
     compares = study["study"] == "comparison"
     wanted = check(settings, tasks, compares)
     if resume and not compares:
@@ -116,8 +128,9 @@ def compare(
     check_drafts(llm, [one.method for one in wanted])
     reports, spreading = [], models if ray else None
     for name in tasks:
-        inner = folder / name if preset else folder
-        reports.append(compared(llm, settings | {"task": name}, wanted, inner, resume, spreading))
+        inner = folder / name.partition("=")[0] if preset else folder
+        asked = {**settings, "task": name}
+        reports.append(compared(llm, asked, wanted, inner, resume, spreading))
         if not json:
             show_comparison(reports[-1], inner)
     if json:

@@ -40,6 +40,8 @@ def remarks(report: dict[str, Any]) -> list[str]:
     shared = shared_options([row["method"] for row in report["rows"]])
     found = [f"every {name} with {':'.join(options)}" for name, options in shared.items()]
     found += [report["run"]["note"]] if report["run"].get("note") else []
+    for task, value in report["run"].get("perplexity", {}).items():
+        found.append(f"perplexity of {task}: {value:.2f} per token")
     return [*found, "speed-up over plain decoding: median of paired ratios, with its 95% interval"]
 
 
@@ -50,6 +52,12 @@ def note_plots() -> None:
 
     if not plots.available():
         typer.echo(f"note: {NO_PLOTS[0].lower()}{NO_PLOTS[1:]}", err=True)
+
+
+def note_rows(workloads: list[Any]) -> None:
+    """Say on stderr which rows of public sets were left out, and why."""
+    for note in [note for work in workloads for note in work.notes]:
+        typer.echo(f"note: {note}", err=True)
 
 
 def resuming(arguments: list[str], folder: Path, program: str = "leapdecode") -> str:

@@ -1,7 +1,7 @@
 """`leapdecode tree compare`: execution strategies against each other."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -95,15 +95,26 @@ def compare(
         "method": method, "batch_size": batch_size, "limit": limit, "seed": seed,
         "strategies": [part.strip() for part in strategies.split(",") if part.strip()],
     }  # fmt: skip
+    compare_cells(models, every, fixed, output, resume, json, preset is not None, ray)
+
+
+def compare_cells(
+    models: Models, every: Sequence[Mapping[str, Any]], fixed: Mapping[str, Any],
+    output: Path | None, resume: bool, json: bool, named: bool, ray: bool = False,
+) -> None:  # fmt: skip
+    """Compare every combination of settings, `named` ones in folders of their own; show them.
+
+    Ends the command with 1 where texts differ that should not.
+    """
     drafted = models.has_draft
     for cell in every:
-        check(cell | fixed, drafted)
+        check({**cell, **fixed}, drafted)
     llm = models.open()
     folder = place(output, resume)
     reports = []
     for cell in every:
-        inner = folder / name_of(cell) if preset else folder
-        reports.append(compared(llm, cell | fixed, inner, resume, models, ray))
+        inner = folder / name_of(cell) if named else folder
+        reports.append(compared(llm, {**cell, **fixed}, inner, resume, models, ray))
         if not json:
             show(reports[-1], inner)
     if json:

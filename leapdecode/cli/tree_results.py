@@ -9,8 +9,9 @@ from leapdecode.cli.tables import print_page, print_table
 
 
 def name_of(cell: Mapping[str, Any]) -> str:
-    """A folder's name for a combination of settings."""
-    parts = [str(value).replace(",", "") for value in cell.values() if value is not None]
+    """A folder's name for a combination of settings; of a task from a file the name alone."""
+    values = [str(value).partition("=")[0] for value in cell.values() if value is not None]
+    parts = [value.replace(",", "") for value in values]
     return "-".join(parts)
 
 

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from leapdecode.core import SamplingParams
 from leapdecode.llm import LLM
@@ -24,6 +24,15 @@ WARM_TOKENS = 16
 Key = tuple[str, str, int, int]  # of a record: task, contender, unit, round
 
 
+class Turn(NamedTuple):
+    """Which turn of which question of a public set a prompt is; how many turns that has."""
+
+    question: int | str
+    category: str
+    turn: int
+    turns: int
+
+
 def no_score(number: int, text: str) -> float | None:
     """For texts without a checker."""
     return None
@@ -33,8 +42,10 @@ def no_score(number: int, text: str) -> float | None:
 class Workload:
     """Prompts of one task as ids, and how texts are scored (None: no checker).
 
-    `sampling` replaces the bench's own, for the negative control. What learns from text to text
-    decodes the prompts of `warmup` first, unmeasured.
+    `sampling` replaces the bench's own, for the negative control and for stop strings of a set.
+    What learns from text to text decodes the prompts of `warmup` first, unmeasured. Of a public
+    set: why rows were left out, in what format answers are kept and what each prompt is there, and
+    the whole texts that perplexity is measured on.
     """
 
     name: str
@@ -42,6 +53,14 @@ class Workload:
     score: Callable[[int, str], float | None] = no_score
     sampling: SamplingParams | None = None
     warmup: list[list[int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    answers: str = ""
+    turns: list[Turn] = field(default_factory=list)
+    passages: list[str] = field(default_factory=list)
+
+
+# (workload, contender's label, number of the prompt, text, seconds that it took)
+Keep = Callable[[Workload, str, int, Outcome, float], None]
 
 
 @dataclass
@@ -55,6 +74,7 @@ class Bench:
     rounds: int = 1
     batch_size: int = 1
     doing: str = ""  # for a progress bar; `run` yields whenever it changes
+    keep: Keep | None = None  # is shown every text of the first round
 
     @property
     def total(self) -> int:
@@ -163,6 +183,8 @@ class Bench:
             for number, outcome, reference in zip(numbers, outcomes, plain, strict=True):
                 enter(record, outcome)
                 record.scores.append(work.score(number, outcome.text))
+                if self.keep and turn == 0:
+                    self.keep(work, label, number, outcome, seconds / texts)
                 if sampling.greedy or asked[label] != "rejection":
                     self._judge(record, work.prompts[number], outcome, reference, sampling)
             if record.composition:

@@ -40,6 +40,7 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
         "argv": sys.argv[1:],
         "prompts": fingerprint(bench.workloads),
         "contenders": listed(bench.contenders),
+        "rows_left_out": [note for work in bench.workloads for note in work.notes] or None,
     }
 
 

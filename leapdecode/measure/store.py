@@ -14,7 +14,12 @@ from leapdecode.measure.records import Record, parse
 
 RECORDS, RUN, RESULTS = "records.jsonl", "run.json", "results.json"
 COMPRESSED = f"{RECORDS}.gz"
-VOLATILE = ("argv", "row_costs", "row_costs_measured")  # may differ between the halves of one run
+VOLATILE = (
+    "argv",
+    "row_costs",
+    "row_costs_measured",
+    "perplexity",
+)  # may differ between the halves of one run
 
 
 class Store:

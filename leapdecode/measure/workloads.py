@@ -1,4 +1,6 @@
-"""What `--tasks` names: a task's held-out prompts, prompts from a file, or the negative control."""
+"""What `--tasks` names: a task's held-out prompts, prompts from a file, public sets, or the
+negative control.
+"""
 
 import json
 import random
@@ -10,9 +12,10 @@ from pathlib import Path
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import check_length
-from leapdecode.errors import OptionError, PromptError
+from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
 from leapdecode.llm import LLM
 from leapdecode.llm.prompts import Prompt, encode
+from leapdecode.measure import public
 from leapdecode.measure.bench import Workload, no_score
 from leapdecode.measure.control import Unguessable
 from leapdecode.tasks.base import Example, Split, Task
@@ -27,7 +30,13 @@ LENGTH = re.compile(r":max_tokens=(.*)$")
 
 
 def build(
-    wanted: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int = 0
+    wanted: str,
+    llm: LLM,
+    limit: int,
+    seed: int,
+    sampling: SamplingParams,
+    warmup: int = 0,
+    data: Path | None = None,
 ) -> list[Workload]:
     """Workloads of up to `limit` prompts each, from a list of names by comma; `llm` must be able to
     decode them.
@@ -38,21 +47,38 @@ def build(
     A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable",
     "lines=FILE" (a prompt a line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`),
     or "mix=N:TASK+TASK": several tasks, N prompts of each in turn, "mix=shuffle:..." in any order.
-    ":max_tokens=N" behind a name limits its texts. Raises `UnknownName`, `OptionError`, and
-    `PromptError` for a prompt that is no text or too long.
+    ":max_tokens=N" behind a name limits its texts. A public set is "gsm8k=FILE", or "gsm8k": from
+    the folder `data`, or without one by name through the `datasets` library; its first rows are
+    taken, and a set of several groups is a workload for each ("spec_bench/qa": that group).
+
+    Raises `UnknownName`, `OptionError`, `PromptError` for a prompt that is no text or too long, and
+    of public sets `TaskError` and `DataUnavailable`.
     """
-    made = [_build(part, llm, limit, seed, sampling, warmup) for part in _parts(wanted)]
+    made = list[Workload]()
+    for part in _parts(wanted):
+        name, length = _with_length(part, sampling)
+        if public.is_public(name):
+            works = public.build(name, llm, limit, length or sampling, warmup, data)
+            behind = part[len(name) :]
+            made += [replace(work, name=work.name + behind) for work in works]
+        else:
+            work = _build(name, llm, limit, seed, length or sampling, warmup)
+            made.append(
+                replace(work, name=part, sampling=work.sampling or length) if length else work
+            )
     twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
     if twice:
         raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
     return made
 
 
-def check_tasks(wanted: str) -> None:
+def check_tasks(wanted: str, data: Path | None = None) -> None:
     """Raise what can be wrong with a list of names whatever the model is."""
     for part in _parts(wanted):
         name = LENGTH.sub("", part)
-        if "=" in name and not name.startswith(MIX):
+        if public.is_public(name):
+            public.check(name, data)
+        elif "=" in name and not name.startswith(MIX):
             format, _, path = name.partition("=")
             read_prompts(format, Path(path))
         elif name != CONTROL:
@@ -67,20 +93,25 @@ def _parts(wanted: str) -> list[str]:
         parts[place : place + 1] = [*names(), "code/source"]
     if not parts:
         raise OptionError(
-            f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, jsonl=FILE"
+            f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, "
+            f"jsonl=FILE, {', '.join(public.set_names())}"
         )
     return list(dict.fromkeys(parts))
+
+
+def _with_length(part: str, sampling: SamplingParams) -> tuple[str, SamplingParams | None]:
+    """A name without its length, and the sampling of that length if it has one."""
+    length = LENGTH.search(part)
+    if length is None:
+        return part, None
+    if not length[1].isdecimal() or not int(length[1]):
+        raise OptionError(f"--tasks {part}: max_tokens must be a whole number of at least 1")
+    return part[: length.start()], replace(sampling, max_tokens=int(length[1]))
 
 
 def _build(
     name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int
 ) -> Workload:
-    if length := LENGTH.search(name):
-        if not length[1].isdecimal() or not int(length[1]):
-            raise OptionError(f"--tasks {name}: max_tokens must be a whole number of at least 1")
-        shorter = replace(sampling, max_tokens=int(length[1]))
-        made = _build(name[: length.start()], llm, limit, seed, shorter, warmup)
-        return replace(made, name=name, sampling=made.sampling or shorter)
     if "=" in name and not name.startswith(MIX):
         format, _, path = name.partition("=")
         prompts = encode_all(read_prompts(format, Path(path))[: limit + warmup], llm, path)
@@ -112,6 +143,9 @@ def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task
     """Of one task, or of a mix: some of one task in a row (Ouroboros, Figure 7), or shuffled."""
     if not name.startswith(MIX):
         task_name, _, kind = name.partition("/")
+        if task_name not in names():
+            known = [*names(), *public.set_names()]
+            raise UnknownName(with_suggestions(f"unknown task {task_name!r}", task_name, known))
         task = find(task_name)
         return [(task, example) for example in task.examples(split, limit, kind or None, seed)]
     order, _, listed = name.removeprefix(MIX).partition(":")
@@ -151,7 +185,9 @@ def read_prompts(format: str, path: Path) -> list[str]:
     for its content.
     """
     if format not in ("lines", "jsonl"):
-        raise OptionError(f"--tasks {format}={path}: choose lines=FILE or jsonl=FILE")
+        known = ("lines", "jsonl", *public.set_names())
+        message = f"--tasks {format}={path}: choose lines=FILE, jsonl=FILE or SET=FILE"
+        raise OptionError(with_suggestions(message, format, known))
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:

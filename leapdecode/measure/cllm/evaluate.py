@@ -19,6 +19,7 @@ from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.measure.bench import Bench
 from leapdecode.measure.contenders import Ours
+from leapdecode.measure.public import is_public
 from leapdecode.measure.records import BASELINE
 from leapdecode.tasks.registry import find
 from leapdecode.training.collect import Collecting, continuations, tree_runner
@@ -112,8 +113,8 @@ def profile(
 
 
 def answers_of(name: str, limit: int, seed: int) -> list[str]:
-    """The right answers to a task's held-out prompts; none for prompts from a file."""
-    if "=" in name:
+    """The right answers to a task's held-out prompts; none for prompts from a file or a set."""
+    if "=" in name or is_public(name):
         return []
     task, _, kind = name.partition("/")
     return [one.completion for one in find(task).examples("held_out", limit, kind or None, seed)]

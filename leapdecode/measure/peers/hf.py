@@ -3,17 +3,18 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, StoppingCriteriaList, StopStringCriteria
 
 from leapdecode.core import SamplingParams
 from leapdecode.llm import LLM
+from leapdecode.llm.detokenize import TextStream
 from leapdecode.measure.contenders import Contender, Outcome
-from leapdecode.measure.peers.base import Peer, PeerContender, counts_of
+from leapdecode.measure.peers.base import LEFT_OUT, Peer, PeerContender, counts_of
 
 GUESSES = 10  # prompt_lookup_num_tokens, as in transformers' documentation
 
@@ -36,6 +37,7 @@ class HuggingFace(PeerContender):
 
     takes_processors: ClassVar[bool] = True
     samples: ClassVar[bool] = True
+    left_out: ClassVar[tuple[str, ...]] = tuple(name for name in LEFT_OUT if name != "stop")
 
     @property
     def label(self) -> str:
@@ -58,7 +60,8 @@ class HuggingFace(PeerContender):
             )
             seconds = time.perf_counter() - began
         said = whole[0, len(prompt) :].tolist()
-        return self.outcome(said, counts_of(target[0], target[1], seconds, draft))
+        found = self.outcome(said, counts_of(target[0], target[1], seconds, draft))
+        return stopped(found, self.llm.tokenizer, sampling) if sampling.stop else found
 
     def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:
         modes: dict[str, dict[str, Any]] = {
@@ -70,7 +73,11 @@ class HuggingFace(PeerContender):
             partial(unless_drafting, one, running) if getattr(one, "target_only", False) else one
             for one in sampling.logits_processors
         ]
-        return modes[self.mode] | ({"logits_processor": processors} if processors else {})
+        chosen = modes[self.mode] | ({"logits_processor": processors} if processors else {})
+        if sampling.stop:
+            stops = StopStringCriteria(self.llm.tokenizer, list(sampling.stop))
+            chosen["stopping_criteria"] = StoppingCriteriaList([stops])
+        return chosen
 
     def config(self, sampling: SamplingParams) -> GenerationConfig:
         ends = self.ends(sampling) or None
@@ -86,6 +93,19 @@ class HuggingFace(PeerContender):
             pad_token_id=ends[0] if ends else 0,
             **chosen,
         )
+
+
+def stopped(outcome: Outcome, tokenizer: Any, sampling: SamplingParams) -> Outcome:
+    """A text up to the token that completes its first stop string.
+
+    transformers looks for stop strings at the end of a step, so steps of several tokens may go
+    beyond one.
+    """
+    stream = TextStream(tokenizer, tuple(sampling.stop))
+    ids = outcome.token_ids
+    place = next((at for at, token in enumerate(ids, 1) if stream.push(token)), len(ids))
+    stream.finish()
+    return replace(outcome, token_ids=ids[:place], text=stream.text)
 
 
 def unless_drafting(

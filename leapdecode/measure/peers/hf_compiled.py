@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from transformers import CompileConfig, StaticCache
@@ -10,7 +10,7 @@ from transformers import CompileConfig, StaticCache
 from leapdecode.core import SamplingParams
 from leapdecode.llm import LLM
 from leapdecode.measure.contenders import Contender, Outcome
-from leapdecode.measure.peers.base import Peer, counts_of
+from leapdecode.measure.peers.base import LEFT_OUT, Peer, counts_of
 from leapdecode.measure.peers.hf import HuggingFace, own_ends
 
 BLOCK = 256  # slots of a static cache come in multiples of it, so that few shapes are compiled
@@ -33,6 +33,8 @@ class CompiledHuggingFace(HuggingFace):
     compiled call beside the model's own, so other contenders run uncompiled. It does so on
     accelerators alone; on a CPU it has to be asked by `compile_config`.
     """
+
+    left_out: ClassVar[tuple[str, ...]] = LEFT_OUT
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
         model = self.llm.model

@@ -13,10 +13,14 @@ PRESETS: Mapping[str, dict[str, Any]] = tomllib.loads(
 )
 
 
-def cells(name: str) -> Iterator[dict[str, Any]]:
-    """Every combination of a preset's values; raises `UnknownName` with suggestions."""
+def cells(name: str, **instead: list[Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of a preset's values, or of those given `instead`.
+
+    Raises `UnknownName` with suggestions.
+    """
     if name not in PRESETS:
         raise UnknownName(with_suggestions(f"unknown preset {name!r}", name, PRESETS))
-    lists = {key: values for key, values in PRESETS[name].items() if key != "summary"}
+    own = {key: values for key, values in PRESETS[name].items() if key != "summary"}
+    lists = own | instead
     for values in itertools.product(*lists.values()):
         yield dict(zip(lists, values, strict=True))

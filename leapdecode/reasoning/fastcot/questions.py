@@ -145,7 +145,7 @@ class _Line:
 
 
 def find(name: str) -> Source:
-    """The source of a name: math, choice, or a file.
+    """The source of a name: math, choice, a file, or a public set ("csqa=FILE").
 
     Raises:
         UnknownName: no such task.
@@ -153,6 +153,10 @@ def find(name: str) -> Source:
     """
     if name in KINDS:
         return TaskSource(name)
+    from leapdecode.reasoning.fastcot.public import SETS, PublicSource
+
+    if name.partition("=")[0] in SETS:
+        return PublicSource(name)
     if name.endswith(".jsonl"):
         return FileSource(name)
     message = with_suggestions(f"unknown task {name!r}", name, KINDS)

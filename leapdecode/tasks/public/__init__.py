@@ -1,0 +1,1 @@
+"""Public sets in their published file formats: one file is one set."""
