@@ -22,6 +22,8 @@ LAYERS = [
     {"reasoning", "training"},
     {"measure", "server"},
     {"cli", "hf"},
+    {"integrations"},
+    {"lm_eval"},
 ]
 WITH_OPTIONS = {
     "generate",
@@ -81,6 +83,7 @@ LIGHT = [
     "import leapdecode.methods as m; m.names()",
     "import leapdecode.reasoning, leapdecode.reasoning.draw",
     "import leapdecode.cli.app",
+    "import leapdecode.integrations.vllm, leapdecode.lm_eval",
 ]
 
 
