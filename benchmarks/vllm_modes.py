@@ -6,8 +6,7 @@ DIR holds gsm8k_test_200.jsonl and humaneval.jsonl; half of the prompts come fro
 has an engine in a process of its own, one after the other; plain decoding is measured first and
 last. The text of every mode is compared with the first plain one. Where one differs, a plain engine
 is asked how far apart the two tokens are there, and how much its own figures vary between a forward
-of one token and one of a whole text: a difference is a near-tie where the first is at most twice the
-second.
+of one token and one of a whole text. It is a near-tie where the first is at most twice the second.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`python -m leapdecode.lm_eval`: the lm-evaluation-harness's command line, with `--model leapdecode`."""
+"""`python -m leapdecode.lm_eval`: the lm-evaluation-harness's command line, with our model."""
 
 import importlib.util
 import sys

@@ -6,7 +6,7 @@
 
 vLLM verifies the guesses, so its text stays its own. It takes one chain per text, and tells a
 proposer nothing but tokens: neither logits nor which request a text is of. So recycling knows what
-the model chose behind the same one or two tokens, in any request, and not what else it found likely.
+the model chose behind the same one or two tokens, in any request, and nothing else.
 
 Only the first of vLLM's two model runners has a place for such classes. The second one has no
 registry for proposers; vLLM falls back to the first where it can, see `speculative_config`.
