@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from leapdecode.errors import OptionError, UnknownName, UnsupportedEngine
 from leapdecode.integrations import vllm as ours
-from leapdecode.integrations.chains import Shared
+from leapdecode.integrations.texts import Shared
 from leapdecode.methods.registry import make
 from leapdecode.model.embedded import folder
 
@@ -128,13 +128,13 @@ def test_texts_of_noise_are_hardly_guessed_at(kind):
 def test_a_text_is_found_in_whatever_row_it_moved_to(monkeypatch):
     """Every text is read once; a proposer that goes by rows reads them again."""
     read = []
-    chain = ours.Chain
+    text = ours.Text
 
     def counted(shared, prompt):
         read.append(tuple(prompt))
-        return chain(shared, prompt)
+        return text(shared, prompt)
 
-    monkeypatch.setattr(ours, "Chain", counted)
+    monkeypatch.setattr(ours, "Text", counted)
     texts = repeating(3, count=20)
     Runner(ours.Suffix(config()), texts).run()
     assert len(read) == len(texts)

@@ -16,7 +16,7 @@ import importlib.util
 from typing import Any, ClassVar
 
 from leapdecode.errors import OptionError, UnknownName, UnsupportedEngine, with_suggestions
-from leapdecode.integrations.chains import Chain, Shared
+from leapdecode.integrations.texts import Shared, Text
 from leapdecode.methods.registry import make
 
 NUM_TOKENS = 8  # guesses per step and text
@@ -44,7 +44,7 @@ class Proposer:
         self.num_tokens: int = vllm_config.speculative_config.num_speculative_tokens
         self.max_length: int = vllm_config.model_config.max_model_len
         self.shared = Shared(make(self.method, self.options), self.store)
-        self.chains: dict[int, Chain] = {}  # by row of the last step
+        self.texts: dict[int, Text] = {}  # by row of the last step
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """vLLM calls it where other proposers load a draft; there is none."""
@@ -69,7 +69,7 @@ class Proposer:
             Per row at most `num_speculative_tokens` token ids; none where nothing is likely, and
             none that would stand beyond the model's context.
         """
-        last, self.chains = self.chains, {}
+        last, self.texts = self.texts, {}
         found: list[list[int]] = []
         for row, sampled in enumerate(sampled_token_ids):
             length = int(num_tokens_no_spec[row])
@@ -79,11 +79,11 @@ class Proposer:
                 continue
             tokens = token_ids_cpu[row, :length].tolist()
             before = length - len(sampled)
-            chain = _take(last, row, tokens[:before]) or Chain(self.shared, tokens[:before])
-            self.chains[row] = chain
-            found.append(chain.next(tokens[before:], room))
-        for chain in last.values():
-            self.shared.end(chain.sequence)
+            known = tokens[:before]
+            text = self.texts[row] = _take(last, row, known) or Text(self.shared, known)
+            found.append(text.chain(tokens[before:], room))
+        for text in last.values():
+            self.shared.end(text.sequence)
         return found
 
 
@@ -165,14 +165,14 @@ def check_runner() -> None:
         )
 
 
-def _take(chains: dict[int, Chain], row: int, known: list[int]) -> Chain | None:
-    """Take out the chain whose text is `known`: most likely that of the same row.
+def _take(texts: dict[int, Text], row: int, known: list[int]) -> Text | None:
+    """Take out the text that is `known`: most likely that of the same row.
 
     vLLM moves texts between rows as others leave. A text that left out steps is not found, and
     read anew.
     """
-    for number in (row, *chains):
-        chain = chains.get(number)
-        if chain is not None and chain.sequence.tokens == known:
-            return chains.pop(number)
+    for number in (row, *texts):
+        text = texts.get(number)
+        if text is not None and text.sequence.tokens == known:
+            return texts.pop(number)
     return None

@@ -1,11 +1,12 @@
-"""Chains of guesses for an engine of someone else's, which verifies one chain per text and tells
-nothing but the tokens that it took.
+"""Texts that an engine of someone else's decodes, which tells nothing but the tokens that it took.
 
-A method of ours proposes its tree as ever, and the likeliest path of it is the chain. What the
-engine takes is read as the target's choices along that path, so the method learns as it does here.
+A method of ours proposes its tree as ever. The engine verifies that, or the likeliest path of it
+where it takes chains alone. What it takes is read as the target's choices along that path, so the
+method learns as it does here.
 """
 
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 
 from leapdecode.core import SamplingParams, Sequence, TokenTree
 from leapdecode.errors import OptionError
@@ -23,12 +24,19 @@ ENDLESS = SamplingParams(max_tokens=1 << 30)  # the engine says when a text ends
 MOST_PAIRS = 1 << 18  # of recycled tokens; about 300 bytes each
 
 
-class ChainPlanner(Planner):
-    """A planner for chains, without costs: growth stops where the walk hardly comes to."""
+@dataclass
+class LikelyPlanner(Planner):
+    """A planner that knows no costs: growth stops where the walk comes to with less than a chance.
+
+    Attributes:
+        least: that chance.
+    """
+
+    least: float = LEAST
 
     def floor(self, context: int) -> Callable[[float, int], bool]:
         """Whether a tree may gain by a node that the walk reaches with a chance."""
-        return lambda chance, size: chance >= LEAST
+        return lambda chance, size: chance >= self.least
 
 
 class Shared:
@@ -37,18 +45,19 @@ class Shared:
     Args:
         method: the method of all texts; it may ask for no forwards.
         store: whether texts that have ended are guessed from, by methods that take a store.
+        least: guesses that the walk reaches with a smaller chance are left out.
 
     Raises `OptionError` for a method that needs a draft.
     """
 
-    def __init__(self, method: Method, store: bool = True) -> None:
+    def __init__(self, method: Method, store: bool = True, least: float = LEAST) -> None:
         if method.needs_draft:
             raise OptionError(
                 f"method {method.name!r} needs a draft model, and this engine gives it none; "
                 "choose prompt_lookup, suffix, token_recycling or hybrid"
             )
-        self.method, self.planner, self.recycled = method, ChainPlanner(), RecycledTokens()
-        method.planner = self.planner
+        self.method, self.recycled = method, RecycledTokens()
+        method.planner = self.planner = LikelyPlanner(least=least)
         self.store = Store() if store and method.takes_store else None
 
     def begin(self, sequence: Sequence) -> Method:
@@ -70,8 +79,8 @@ class Shared:
             self.store.keep(sequence.prompt, completion, sequence.stream)
 
 
-class Chain:
-    """One text: its tokens as far as they are known, and what was guessed behind them.
+class Text:
+    """A text of another engine: its tokens as far as they are known, and the tree behind them.
 
     Args:
         shared: what it has in common with the engine's other texts.
@@ -81,24 +90,28 @@ class Chain:
     def __init__(self, shared: Shared, prompt: list[int]) -> None:
         self.shared, self.sequence = shared, Sequence(prompt, ENDLESS)
         self.method = shared.begin(self.sequence)
-        self.tree: TokenTree | None = None
+        self.last: TokenTree | None = None
 
     def __len__(self) -> int:
         return len(self.sequence.tokens)
 
-    def next(self, taken: list[int], most: int) -> list[int]:
-        """At most `most` token ids that are likely to follow, once the engine took `taken`.
+    def tree(self, taken: list[int]) -> TokenTree:
+        """What may follow, once the engine took `taken`; likely nodes come first.
 
         Args:
             taken: the tokens behind the known ones: the guesses that were accepted, and the
                 target's own choice behind them.
         """
-        if self.tree is not None:
-            self._observe(self.tree, taken)
+        if self.last is not None:
+            self._observe(self.last, taken)
         else:
             self.sequence.tokens += taken
-        self.tree = self._propose()
-        return self._likeliest(self.tree, most)
+        self.last = self._propose()
+        return self.last
+
+    def chain(self, taken: list[int], most: int) -> list[int]:
+        """As `tree`, of which it gives the likeliest path, at most `most` token ids."""
+        return self._likeliest(self.tree(taken), most)
 
     def _observe(self, tree: TokenTree, taken: list[int]) -> None:
         choices, node = [-1] * len(tree), 0
@@ -137,7 +150,7 @@ class Chain:
         node = 0
         while len(found) < most and node in children:
             node = max(children[node], key=reached.__getitem__)
-            if reached[node] < LEAST:
+            if reached[node] < self.shared.planner.least:
                 break
             found.append(tree.tokens[node])
         return found
