@@ -264,6 +264,8 @@ def python(*command, cwd=ROOT, **more):
 
 ENGINE = """
 import json, sys
+from pathlib import Path
+
 from vllm import LLM, SamplingParams
 
 from leapdecode.integrations.vllm import speculative_config
@@ -278,7 +280,8 @@ if __name__ == "__main__":
     outputs = llm.generate(prompts, SamplingParams(max_tokens=48, temperature=0))
     counts = {one.name: one.value for one in llm.get_metrics() if "accepted_tokens" in one.name}
     counts = {name: value for name, value in counts.items() if isinstance(value, int)}
-    print(json.dumps([[list(one.outputs[0].token_ids) for one in outputs], counts]))
+    texts = [list(one.outputs[0].token_ids) for one in outputs]
+    Path(sys.argv[4]).write_text(json.dumps([texts, counts]))
 """
 
 
@@ -295,9 +298,10 @@ def test_vllms_greedy_text_is_its_own(tmp_path):
     for mode in ("plain", "hybrid"):
         done = python(
             os.environ["LEAPDECODE_VLLM_PYTHON"], str(script), str(folder() / "target"), mode,
-            json.dumps(prompts), VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1",
+            json.dumps(prompts), str(tmp_path / mode), VLLM_CPU_KVCACHE_SPACE="1",
+            HF_HUB_OFFLINE="1",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
-        found[mode] = json.loads(done.stdout.splitlines()[-1])
+        found[mode] = json.loads((tmp_path / mode).read_text())
     assert found["hybrid"][0] == found["plain"][0]
     assert sum(found["hybrid"][1].values()) > 0
