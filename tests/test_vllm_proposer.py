@@ -278,10 +278,10 @@ if __name__ == "__main__":
         speculative_config=chosen, disable_log_stats=False,
     )
     outputs = llm.generate(prompts, SamplingParams(max_tokens=48, temperature=0))
-    counts = {one.name: one.value for one in llm.get_metrics() if "accepted_tokens" in one.name}
-    counts = {name: value for name, value in counts.items() if isinstance(value, int)}
+    name = "vllm:spec_decode_num_accepted_tokens"
+    accepted = sum(one.value for one in llm.get_metrics() if one.name == name)
     texts = [list(one.outputs[0].token_ids) for one in outputs]
-    Path(sys.argv[4]).write_text(json.dumps([texts, counts]))
+    Path(sys.argv[4]).write_text(json.dumps([texts, accepted]))
 """
 
 
@@ -304,4 +304,4 @@ def test_vllms_greedy_text_is_its_own(tmp_path):
         assert done.returncode == 0, done.stderr[-3000:]
         found[mode] = json.loads((tmp_path / mode).read_text())
     assert found["hybrid"][0] == found["plain"][0]
-    assert sum(found["hybrid"][1].values()) > 0
+    assert found["hybrid"][1] > 0
