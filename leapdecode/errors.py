@@ -62,6 +62,10 @@ class DamagedModel(UnsupportedModel):
     """The model's own logits are not finite, so it cannot be decoded at all."""
 
 
+class UnsupportedEngine(LeapdecodeError):
+    """An engine of someone else's that has no place for what is to be plugged into it."""
+
+
 class InvalidTree(LeapdecodeError):
     """A method proposed a tree that cannot be evaluated (token outside the vocabulary, wrong root,
     too large).

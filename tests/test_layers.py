@@ -23,6 +23,8 @@ LAYERS = [
     {"measure", "server"},
     {"cluster"},
     {"cli", "hf"},
+    {"integrations"},
+    {"lm_eval"},
 ]
 WITH_OPTIONS = {
     "generate",
@@ -82,6 +84,7 @@ LIGHT = [
     "import leapdecode.methods as m; m.names()",
     "import leapdecode.reasoning, leapdecode.reasoning.draw",
     "import leapdecode.cli.app",
+    "import leapdecode.integrations.vllm, leapdecode.lm_eval",
 ]
 
 

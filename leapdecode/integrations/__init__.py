@@ -1,0 +1,1 @@
+"""leapdecode inside engines and harnesses that others make; one file or folder each."""
