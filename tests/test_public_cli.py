@@ -205,8 +205,8 @@ def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
     # SEED's three tasks are 36 trees a question, and take many minutes
     fewer = ["--tasks", "math"] if preset == "seed-table1" else []
     done = run(
-        "bench", "--preset", preset, "--limit", "1", "--output", tmp_path / "out", *fewer,
-        text=True, timeout=1500,
+        "bench", "--preset", preset, "--limit", "1", "--max-tokens", "24",
+        "--output", tmp_path / "out", *fewer, text=True, timeout=1500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     reports = list((tmp_path / "out").rglob("report.md"))

@@ -45,7 +45,7 @@ def test_every_rank_has_the_text_of_one_process(tmp_path):
 
 @pytest.mark.slow
 def test_every_method_on_every_rank(tmp_path):
-    check_equal(tmp_path, 40, names())
+    check_equal(tmp_path, 24, names())
 
 
 def test_the_command_prints_one_document():
