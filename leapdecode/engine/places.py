@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
@@ -40,6 +40,7 @@ class Cache(Protocol):
 class Model(Protocol):
     """What the engine needs of a model: a cache to decode on, and the limits of texts."""
 
+    model: Any
     vocabulary: int
     max_length: int
     ranks: Ranks

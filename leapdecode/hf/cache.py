@@ -39,8 +39,8 @@ class Keeping:
     """A runner whose caches keep what they held."""
 
     def __init__(self, runner: Runner) -> None:
-        self.runner, self.vocabulary = runner, runner.vocabulary
-        self.max_length = runner.max_length
+        self.runner, self.model, self.ranks = runner, runner.model, runner.ranks
+        self.vocabulary, self.max_length = runner.vocabulary, runner.max_length
         self.kept: dict[int, Layers] = {}
 
     def cache_bytes(self, room: Room) -> int:
