@@ -1,5 +1,6 @@
 """Work on a Ray cluster: the results of one process, row by row, whoever dies in between."""
 
+import json
 import os
 import random
 import signal
@@ -129,3 +130,39 @@ def test_workers_killed_ten_times_leave_the_same_bytes(tmp_path):
     assert names == sorted(path.name for path in spread.iterdir())
     for name in set(names) - {MANIFEST}:
         assert (alone / name).read_bytes() == (spread / name).read_bytes(), name
+
+
+COMPARED = {
+    "trees.jsonl": (
+        ["tree", "compare", "--task", "math", "--depth", "2", "--strategies", "serial,scheduled"],
+        ("strategy", "question", "digest", "tokens"),
+    ),
+    "fastcot/records.jsonl": (
+        ["fastcot", "compare", "--task", "choice", "--batch-size", "1", "--shots", "0",
+         "--iterations", "6", "--methods", "cot,fastcot"],
+        ("method", "bound", "unchanged", "confidence", "batch", "replies"),
+    ),
+    "records.jsonl": (
+        ["bench", "--tasks", "math", "--methods", "lookahead", "--rounds", "2",
+         "--max-tokens", "16"],
+        ("task", "contender", "unit", "round", "tokens", "counts", "scores", "verdicts"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_comparison_has_the_rows_of_one_process(name, tmp_path):
+    """But for their times."""
+    arguments, fields = COMPARED[name]
+    rows = {}
+    for ray_too in ([], ["--ray"]):
+        folder = tmp_path / ("spread" if ray_too else "alone")
+        with _command(*arguments, "--limit", 2, "--output", folder, *ray_too) as one:
+            assert one.wait(600) == 0, one.stderr.read()
+        lines = (folder / name.rpartition("/")[2]).read_text().splitlines()
+        kept = [json.loads(line) for line in lines]
+        assert all(set(fields) <= set(row) for row in kept)
+        rows[folder.name] = [{field: row[field] for field in fields} for row in kept]
+    assert len(rows["alone"]) == (8 if arguments[0] == "bench" else 4)
+    assert rows["spread"] == rows["alone"]
