@@ -62,6 +62,12 @@ class DamagedModel(UnsupportedModel):
     """The model's own logits are not finite, so it cannot be decoded at all."""
 
 
+class WorkersDied(LeapdecodeError):
+    """Every worker of a cluster that was given a part of the work has died of it."""
+
+    exit_code = 1
+
+
 class UnsupportedEngine(LeapdecodeError):
     """An engine of someone else's that has no place for what is to be plugged into it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol
 
 from leapdecode.cluster.pool import spread
@@ -12,14 +12,14 @@ class Divisible(Protocol):
     """Work that is done record by record.
 
     Attributes:
-        keys: of all records.
+        keys: of all records, in their order.
     """
 
     @property
-    def keys(self) -> set[Any]: ...
+    def keys(self) -> list[Any]: ...
 
-    def parts(self, done: set[Any]) -> list[set[Any]]:
-        """The keys that are missing, in parts that do not depend on each other."""
+    def part_of(self, key: Any) -> Hashable:
+        """What a record belongs to; records of different parts do not depend on each other."""
         ...
 
     def run(self, done: set[Any]) -> Iterator[Any]:
@@ -36,7 +36,11 @@ def run(
     if make is None:
         yield from work.run(done)
         return
-    for found in spread(_Doing(make), work.parts(done)):
+    parts: dict[Hashable, set[Any]] = {}
+    for key in work.keys:
+        if key not in done:
+            parts.setdefault(work.part_of(key), set()).add(key)
+    for found in spread(_Doing(make), parts.values()):
         yield from found
 
 
@@ -50,6 +54,6 @@ class _Doing:
         work = self.make()
 
         def do(part: set[Any]) -> list[Any]:
-            return list(work.run(work.keys - part))
+            return list(work.run(set(work.keys) - part))
 
         return do

@@ -9,19 +9,13 @@ from typing import Any, TypeVar
 
 import torch
 
-from leapdecode.errors import LeapdecodeError, OptionError
+from leapdecode.errors import OptionError, WorkersDied
 
 Part = TypeVar("Part")
 Done = TypeVar("Done")
 Work = Callable[[Part], Done]
 
 DEATHS = 20  # of workers at one part, after which the part is to blame
-
-
-class WorkersDied(LeapdecodeError):
-    """Every worker that was given a part has died of it."""
-
-    exit_code = 1
 
 
 class Worker:

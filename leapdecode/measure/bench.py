@@ -83,23 +83,20 @@ class Bench:
         return units * self.rounds * len(self.contenders)
 
     @property
-    def keys(self) -> set[Key]:
+    def keys(self) -> list[Key]:
         """Of all records."""
-        return {key for part in self.parts(set()) for key in part}
-
-    def parts(self, done: set[Key]) -> list[set[Key]]:
-        """The keys that are missing, by task and round: within one, budgets and pools learn."""
-        found = [
-            {
-                (work.name, one.label, unit, turn)
-                for one in self.contenders
-                for unit in range(len(self._units(work)))
-            }
-            - done
+        return [
+            (work.name, one.label, unit, turn)
             for work in self.workloads
             for turn in range(self.rounds)
+            for unit in range(len(self._units(work)))
+            for one in self.contenders
         ]
-        return [part for part in found if part]
+
+    def part_of(self, key: Key) -> tuple[str, int]:
+        """A task in one round: within it budgets and pools learn."""
+        task, _, _, turn = key
+        return task, turn
 
     def _units(self, work: Workload) -> list[range]:
         count, size = len(work.prompts), self.batch_size

@@ -1,8 +1,8 @@
 """Whether forwards contradict the row-cost curve that is kept of them.
 
-A curve that was measured beside other work is too dear, and a planner that goes by it guesses too
-little. Nothing else takes a forward less time than the fastest of an idle machine, so forwards that
-take half of it say that the machine was not idle then.
+A curve holds the fastest forwards of an idle machine, and a forward hardly takes less. So where
+forwards take half of what the curve says, it was measured beside other work. Its rows are then too
+dear, and a planner that goes by it guesses too little.
 """
 
 import statistics

@@ -109,10 +109,11 @@ def load_model(
     whole_head: bool = False,
     ranks: Ranks = ALONE,
 ) -> Any:
-    """A causal model in evaluation mode, this process's part of it where there are several `ranks`;
-    when `dtype` is "auto", float16 becomes float32 on a CPU,
-    and a GGUF file bfloat16. Its head is kept to frequent tokens where its folder says so, unless
-    `whole_head`.
+    """A causal model in evaluation mode, or this process's part of it where there are several
+    `ranks`.
+
+    When `dtype` is "auto", float16 becomes float32 on a CPU, and a GGUF file bfloat16. The head is
+    kept to frequent tokens where the model's folder says so, unless `whole_head`.
 
     Raises:
         ModelUnavailable: there is no such model here.

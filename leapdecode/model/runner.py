@@ -76,8 +76,7 @@ class Runner:
         self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
-        # a collected stream gives its cache back, perhaps while this is held
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # a collected stream may give its cache back meanwhile
         self.ranks = ALONE  # the processes that hold parts of the model
 
     def bucketed(self, slots: int) -> int:
@@ -97,7 +96,8 @@ class Runner:
         return self.layout.bytes_per_token * room.batch_slots * (self.bucketed(room.slots) + 1)
 
     @property
-    def kept_bytes(self) -> int:  # what spare caches take
+    def kept_bytes(self) -> int:
+        """What spare caches take."""
         return sum(self.cache_bytes(Room(cache.batch_slots, cache.slots)) for cache in self.spare)
 
     def shrink(self, size: int) -> None:

@@ -48,16 +48,14 @@ class Comparison:
     warm: set[Key] = field(default_factory=set, init=False)  # contenders that have answered
 
     @property
-    def keys(self) -> set[tuple[Key, int]]:
+    def keys(self) -> list[tuple[Key, int]]:
         """Of all records: contender and batch."""
         numbers = range(len(self.batches))
-        return {(one.key, number) for one in self.contenders for number in numbers}
+        return [(one.key, number) for number in numbers for one in self.contenders]
 
-    def parts(self, done: set[tuple[Key, int]]) -> list[set[tuple[Key, int]]]:
-        """The keys that are missing, batch by batch."""
-        numbers = range(len(self.batches))
-        found = [{(one.key, number) for one in self.contenders} - done for number in numbers]
-        return [part for part in found if part]
+    def part_of(self, key: tuple[Key, int]) -> int:
+        """A batch, by all contenders."""
+        return key[1]
 
     @property
     def batches(self) -> list[list[int]]:

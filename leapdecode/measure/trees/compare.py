@@ -47,16 +47,14 @@ class Comparison:
     warm: set[str] = field(default_factory=set, init=False)  # strategies that have searched
 
     @property
-    def keys(self) -> set[tuple[str, int]]:
+    def keys(self) -> list[tuple[str, int]]:
         """Of all records: strategy and question."""
         numbers = range(len(self.questions))
-        return {(strategy, number) for strategy in self.strategies for number in numbers}
+        return [(strategy, number) for number in numbers for strategy in self.strategies]
 
-    def parts(self, done: set[tuple[str, int]]) -> list[set[tuple[str, int]]]:
-        """The keys that are missing, question by question."""
-        numbers = range(len(self.questions))
-        found = [{(one, number) for one in self.strategies} - done for number in numbers]
-        return [part for part in found if part]
+    def part_of(self, key: tuple[str, int]) -> int:
+        """A question, by all strategies."""
+        return key[1]
 
     @property
     def total(self) -> int:

@@ -2,15 +2,15 @@
 
 import re
 
-from leapdecode.tasks.public.base import Hub, Item, PublicSet
-from leapdecode.tasks.public.csqa import chosen
+from leapdecode.tasks.public.base import Hub, Item
+from leapdecode.tasks.public.reasoned import Choice
 from leapdecode.tasks.public.rows import Row
-from leapdecode.tasks.public.shots import STOP, chains, choices
+from leapdecode.tasks.public.shots import choices
 
 _OPTION = re.compile(r"\s*\(?([A-E])\s*\)\s*(.*?)\s*$", re.DOTALL)  # "A)21", "B) 21.5"
 
 
-class Aqua(PublicSet):
+class Aqua(Choice):
     """`question`, `options` as "A)21", `rationale`, and the label that is `correct`."""
 
     name = "aqua"
@@ -18,7 +18,6 @@ class Aqua(PublicSet):
     hub = Hub("deepmind/aqua_rat", "raw")
     files = ("aqua.json", "aqua/test.json")
     origin = "test.json of deepmind/AQuA"
-    stop = STOP
     shots = 4
 
     def item(self, row: Row) -> Item:
@@ -32,11 +31,3 @@ class Aqua(PublicSet):
             row.refuse("correct", f"must be one of {', '.join(options)}, not {key!r}")
         facts = {"question": asked, "options": options, "answer": key}
         return Item("", choices(asked, options), facts=facts)
-
-    def score(self, item: Item, text: str) -> float | None:
-        """1 for the right option, else 0."""
-        return chosen(item, text)
-
-    def demonstrations(self, count: int) -> str:
-        """Chains of thought."""
-        return chains(self.name, count)

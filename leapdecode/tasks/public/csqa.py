@@ -1,12 +1,12 @@
 """CommonsenseQA (Talmor et al., 2019): five options, one of them right."""
 
-from leapdecode.tasks.answers import final_choice
-from leapdecode.tasks.public.base import Hub, Item, PublicSet
+from leapdecode.tasks.public.base import Hub, Item
+from leapdecode.tasks.public.reasoned import Choice
 from leapdecode.tasks.public.rows import MISSING, Row
-from leapdecode.tasks.public.shots import STOP, chains, choices
+from leapdecode.tasks.public.shots import choices
 
 
-class Csqa(PublicSet):
+class Csqa(Choice):
     """`question` with `stem` and `choices`, and `answerKey`; or the hub's flattened form.
 
     The published test file has no answer keys; its texts are not scored.
@@ -17,7 +17,6 @@ class Csqa(PublicSet):
     hub = Hub("tau/commonsense_qa", None, "validation")
     files = ("csqa.jsonl", "csqa/dev_rand_split.jsonl")
     origin = "dev_rand_split.jsonl of CommonsenseQA"
-    stop = STOP
     shots = 7
 
     def item(self, row: Row) -> Item:
@@ -29,20 +28,6 @@ class Csqa(PublicSet):
             row.refuse("answerKey", f"must be one of {', '.join(options)}, not {key!r}")
         body = choices(stem.strip(), options)
         return Item("", body, facts={"question": stem, "options": options, "answer": key})
-
-    def score(self, item: Item, text: str) -> float | None:
-        """1 for the right option, else 0."""
-        return chosen(item, text)
-
-    def demonstrations(self, count: int) -> str:
-        """Chains of thought."""
-        return chains(self.name, count)
-
-
-def chosen(item: Item, text: str) -> float | None:
-    """1 where the text's answer names the right option, by label or by words."""
-    options, right = item.facts["options"], item.facts["answer"]
-    return float(final_choice(text, list(options), options) == right.lower()) if right else None
 
 
 def _options(row: Row) -> dict[str, str]:

@@ -3,16 +3,17 @@
 import re
 
 from leapdecode.tasks.answers import final_number
-from leapdecode.tasks.public.base import Hub, Item, PublicSet
+from leapdecode.tasks.public.base import Hub, Item
+from leapdecode.tasks.public.reasoned import Reasoned
 from leapdecode.tasks.public.rows import Row
 from leapdecode.tasks.public.scorers import number_of
-from leapdecode.tasks.public.shots import STOP, chains, question
+from leapdecode.tasks.public.shots import question
 
 _RESULT = re.compile(r"####\s*(.+?)\s*$")
 SUMS = re.compile(r"<<[^<>]*>>")  # annotations for a calculator, as in "6/2=<<6/2=3>>3"
 
 
-class Gsm8k(PublicSet):
+class Gsm8k(Reasoned):
     """`question`, and an `answer` whose last line is "#### 18"; 8 chains of thought before."""
 
     name = "gsm8k"
@@ -20,7 +21,6 @@ class Gsm8k(PublicSet):
     hub = Hub("openai/gsm8k", "main")
     files = ("gsm8k.jsonl", "gsm8k/test.jsonl")
     origin = "test.jsonl of openai/grade-school-math"
-    stop = STOP
     shots = 8
 
     def item(self, row: Row) -> Item:
@@ -38,7 +38,3 @@ class Gsm8k(PublicSet):
     def score(self, item: Item, text: str) -> float:
         """1 for the right number, else 0."""
         return float(number_of(text) == item.facts["answer"])
-
-    def demonstrations(self, count: int) -> str:
-        """Chains of thought."""
-        return chains(self.name, count)

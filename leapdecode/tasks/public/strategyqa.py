@@ -1,14 +1,15 @@
 """StrategyQA (Geva et al., 2021): yes or no behind several steps."""
 
 from leapdecode.tasks.answers import final_choice
-from leapdecode.tasks.public.base import Hub, Item, PublicSet
+from leapdecode.tasks.public.base import Hub, Item
+from leapdecode.tasks.public.reasoned import Reasoned
 from leapdecode.tasks.public.rows import MISSING, Row
-from leapdecode.tasks.public.shots import STOP, chains, question
+from leapdecode.tasks.public.shots import question
 
 LABELS = ("yes", "no")
 
 
-class StrategyQa(PublicSet):
+class StrategyQa(Reasoned):
     """`question` and a boolean `answer`; or BIG-bench's `input` and `target_scores`."""
 
     name = "strategyqa"
@@ -16,7 +17,6 @@ class StrategyQa(PublicSet):
     hub = Hub("ChilleD/StrategyQA", None, "test")
     files = ("strategyqa.json", "strategyqa/strategyqa_train.json")
     origin = "strategyqa_train.json of StrategyQA, or BIG-bench's task.json"
-    stop = STOP
     shots = 6
 
     def item(self, row: Row) -> Item:
@@ -34,7 +34,3 @@ class StrategyQa(PublicSet):
     def score(self, item: Item, text: str) -> float:
         """1 for the right word, else 0."""
         return float(final_choice(text, LABELS) == item.facts["answer"])
-
-    def demonstrations(self, count: int) -> str:
-        """Chains of thought."""
-        return chains(self.name, count)
