@@ -135,7 +135,8 @@ def test_workers_killed_ten_times_leave_the_same_bytes(tmp_path):
 
 COMPARED = {
     "trees.jsonl": (
-        ["tree", "compare", "--task", "math", "--depth", "2", "--strategies", "serial,scheduled"],
+        ["tree", "compare", "--task", "math", "--depth", "2", "--thoughts", "1",
+         "--strategies", "serial,scheduled"],
         ("strategy", "question", "digest", "tokens"),
     ),
     "fastcot/records.jsonl": (
