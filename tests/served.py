@@ -16,12 +16,11 @@ from leapdecode.server.settings import Settings
 HOST = "127.0.0.1"
 
 
-class Served:
-    """A server's port, its service, and its model."""
+class Client:
+    """Requests to a port."""
 
-    def __init__(self, service, port):
-        self.service, self.port = service, port
-        self.llm = service.llm.llm
+    def __init__(self, port):
+        self.port = port
 
     def ask(self, path, body=None, method=None, headers=(), raw=None):
         """(status, document) of a request; `raw` is sent as it is."""
@@ -47,6 +46,14 @@ class Served:
         assert status == 200, text
         lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
         return [json.loads(line) for line in lines if line != "[DONE]"], lines[-1] == "[DONE]"
+
+
+class Served(Client):
+    """A server's port, its service, and its model."""
+
+    def __init__(self, service, port):
+        super().__init__(port)
+        self.service, self.llm = service, service.llm.llm
 
     def idle(self, seconds=5.0):
         """Wait until no text is under way; whether that came in time."""

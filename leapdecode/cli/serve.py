@@ -1,5 +1,7 @@
 """`leapdecode serve`: a server in OpenAI's form."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -45,6 +47,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="web pages that may ask; * for all; may be repeated"),
     ] = None,
+    replicas: Annotated[
+        int, typer.Option(min=1, help="servers of the same model behind one port, on Ray Serve")
+    ] = 1,
     log: Annotated[
         bool, typer.Option("--log/--no-log", help="a line on stderr for every request")
     ] = True,
@@ -67,6 +72,8 @@ def serve(
       "content": "Hello"}], "stream": true}'
 
       LEAPDECODE_SERVE_API_KEY=secret leapdecode serve -m path/to/model --host 0.0.0.0
+
+      RAY_ADDRESS=head:6379 leapdecode serve -m path/to/model --replicas 4
     """
     find(method)
     if any(not key.strip() or key.split() != [key] for key in api_key or ()):
@@ -79,20 +86,32 @@ def serve(
         raise OptionError(
             f"serve needs the package {error.name}: pip install -e '.[serve]' in a clone"
         ) from error
-    from leapdecode.llm import AsyncLLM
-
-    listener = bound(host, port)
-    llm = models.open()
     settings = Settings(
-        tuple(served_model_name or [llm.name]), tuple(api_key or ()), tuple(cors or ()), method,
+        tuple(served_model_name or ()), tuple(api_key or ()), tuple(cors or ()), method,
         max_queue, max_tokens, max_body, request_seconds, patience, grace, _say if log else None,
     )  # fmt: skip
+    listener = bound(host, port)
+    if replicas > 1:
+        from leapdecode.cluster.front import serve_replicas
+        from leapdecode.model.load import load_tokenizer, resolve
 
-    def tell(at: str, listening: int) -> None:
-        shown = f"[{at}]" if ":" in at else at
-        typer.echo(f"listening on http://{shown}:{listening}")
+        # a model that is not there is told before anything is started
+        load_tokenizer(resolve(models.model, "target"), models.trust_remote_code)
+        if log:
+            _say(f"starting {replicas} replicas")
+        start = partial(Models.open, models)
+        serve_replicas(start, settings, batch_size, replicas, listener, _listening)
+        return
+    from leapdecode.llm import AsyncLLM
 
-    run(AsyncLLM(llm, batch_size=batch_size), settings, listener, tell)
+    llm = models.open()
+    settings = replace(settings, names=settings.names or (llm.name,))
+    run(AsyncLLM(llm, batch_size=batch_size), settings, listener, _listening)
+
+
+def _listening(at: str, port: int) -> None:
+    shown = f"[{at}]" if ":" in at else at
+    typer.echo(f"listening on http://{shown}:{port}")
 
 
 def _say(line: str) -> None:

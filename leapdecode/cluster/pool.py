@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -35,7 +38,7 @@ def ray_module() -> Any:
     try:
         import ray
     except ImportError:
-        raise OptionError("--ray needs Ray: pip install 'leapdecode[ray]'") from None
+        raise OptionError("this needs Ray: pip install 'leapdecode[ray]'") from None
     return ray
 
 
@@ -46,14 +49,28 @@ def cluster() -> Iterator[Any]:
     """
     ray = ray_module()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
-    known = ray.is_initialized()
-    if not known:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    try:
+    if ray.is_initialized():
         yield ray
+        return
+    ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        with _ended_by_sigterm():
+            yield ray
     finally:
-        if not known:
-            ray.shutdown()
+        ray.shutdown()
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the process in order; Ray's own handler prints a stack instead."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def spread(start: Callable[[], Work[Part, Done]], parts: Iterable[Part]) -> Iterator[Done]:

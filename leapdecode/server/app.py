@@ -30,6 +30,7 @@ from leapdecode.server.metrics import CONTENT_TYPE
 from leapdecode.server.openapi import described, documented
 from leapdecode.server.reading import read
 from leapdecode.server.service import News, Service
+from leapdecode.server.settings import Settings
 from leapdecode.server.streams import ClientLeft, EventStream, body_of, chunks, while_client_waits
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -39,7 +40,6 @@ LEFT = 499  # nobody reads it: the client has left
 
 def make_app(service: Service) -> FastAPI:
     """The application of a service."""
-    settings = service.settings
     app = FastAPI(title="leapdecode", version=__version__, docs_url=None, redoc_url=None)
     app.state.service = service
     app.add_exception_handler(Exception, _unforeseen)
@@ -50,16 +50,23 @@ def make_app(service: Service) -> FastAPI:
         app.add_exception_handler(left, _left)
     add_models(app, service)
     add_texts(app, service)
-    app.add_middleware(Gate, service=service)
-    if settings.origins:
-        app.add_middleware(
-            CORSMiddleware, allow_origins=list(settings.origins), allow_methods=["*"],
-            allow_headers=["*"],
-        )  # fmt: skip
-    if settings.log is not None:
-        app.add_middleware(AccessLog, tell=settings.log)
+    for kind, arguments in layers(service.settings):
+        app.add_middleware(kind, **arguments)
     app.openapi = lambda: described(app)  # type: ignore[method-assign]
     return app
+
+
+def layers(settings: Settings) -> list[tuple[Any, dict[str, Any]]]:
+    """What stands before an application, as classes of middleware and their arguments; the last
+    one is asked first.
+    """
+    found: list[tuple[Any, dict[str, Any]]] = [(Gate, {"keys": settings.api_keys})]
+    if settings.origins:
+        allowed = {"allow_origins": list(settings.origins)}
+        found.append((CORSMiddleware, allowed | {"allow_methods": ["*"], "allow_headers": ["*"]}))
+    if settings.log is not None:
+        found.append((AccessLog, {"tell": settings.log}))
+    return found
 
 
 def add_models(app: FastAPI, service: Service) -> None:

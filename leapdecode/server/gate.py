@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leapdecode.server.failures import Failure
-
-if TYPE_CHECKING:
-    from leapdecode.server.service import Service
 
 OPEN = ("/", "/health", "/version")  # for everybody
 
@@ -19,9 +16,9 @@ OPEN = ("/", "/health", "/version")  # for everybody
 class Gate:
     """Middleware that asks for an API key, where the server has some."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
         self.app = app
-        self.keys = [key.encode() for key in service.settings.api_keys]
+        self.keys = [key.encode() for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self.keys and scope["path"] not in OPEN:

@@ -8,9 +8,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Protocol
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
@@ -23,14 +24,33 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LAST = 1.0  # seconds of the grace time that are left for errors to reach clients
 
 
+class Served(Protocol):
+    """What has requests under way.
+
+    Attributes:
+        settings: how long a stop waits, and who is told.
+        draining: set when the server is told to stop.
+    """
+
+    settings: Settings
+    draining: bool
+
+    @property
+    def unfinished(self) -> int: ...
+
+    def stop_all(self) -> None:
+        """End all that is under way with an error."""
+        ...
+
+
 class Server(uvicorn.Server):
     """uvicorn's, which lets requests under way finish, and then ends those that have not."""
 
     def __init__(
-        self, config: uvicorn.Config, service: Service, on_ready: Callable[[str, int], None]
+        self, config: uvicorn.Config, served: Served, on_ready: Callable[[str, int], None]
     ) -> None:
         super().__init__(config)
-        self.service, self.on_ready = service, on_ready
+        self.served, self.on_ready = served, on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -52,10 +72,10 @@ class Server(uvicorn.Server):
                 signal.signal(one, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.service.draining = True
+        self.served.draining = True
         self._tell_of_the_end()
-        grace = max(self.service.settings.grace - LAST, 0)
-        timer = asyncio.get_running_loop().call_later(grace, self.service.stop_all)
+        grace = max(self.served.settings.grace - LAST, 0)
+        timer = asyncio.get_running_loop().call_later(grace, self.served.stop_all)
         try:
             await super().shutdown(sockets)
         finally:
@@ -63,11 +83,11 @@ class Server(uvicorn.Server):
 
     def _tell_of_the_end(self) -> None:
         """Say what a stopping server waits for."""
-        under_way, log = self.service.unfinished, self.service.settings.log
+        under_way, log = self.served.unfinished, self.served.settings.log
         if log is not None and under_way:
             log(
                 f"stopping: {under_way} text{'s' * (under_way > 1)} under way, which "
-                f"{'have' if under_way > 1 else 'has'} {self.service.settings.grace:.0f} seconds; "
+                f"{'have' if under_way > 1 else 'has'} {self.served.settings.grace:.0f} seconds; "
                 "a second signal ends them now"
             )
 
@@ -94,22 +114,29 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve at a bound socket until SIGTERM or Ctrl-C; `on_ready` is told host and port."""
     service = Service(llm, settings)
-    config = uvicorn.Config(
-        make_app(service), log_level="warning", lifespan="off",
-        timeout_graceful_shutdown=max(int(settings.grace), 1), timeout_keep_alive=30,
-        limit_concurrency=None, access_log=False, server_header=False,
-    )  # fmt: skip
-    server: Any = Server(config, service, on_ready)
+
+    async def run() -> None:
+        try:
+            # what the default method measures on this machine keeps no client waiting
+            short = SamplingParams(max_tokens=4)
+            await llm.generate("Hello", method=settings.method, sampling=short)
+            await listen(make_app(service), service, listener, on_ready)
+        finally:
+            await llm.close()
+
     try:
-        asyncio.run(_run(server, llm, settings.method, listener))
+        asyncio.run(run())
     finally:
         service.close()
 
 
-async def _run(server: uvicorn.Server, llm: AsyncLLM, method: str, listener: socket.socket) -> None:
-    try:
-        # what the default method measures on this machine keeps no client waiting
-        await llm.generate("Hello", method=method, sampling=SamplingParams(max_tokens=4))
-        await server.serve(sockets=[listener])
-    finally:
-        await llm.close()
+async def listen(
+    app: ASGIApp, served: Served, listener: socket.socket, on_ready: Callable[[str, int], None]
+) -> None:
+    """Run an application at a bound socket until SIGTERM or Ctrl-C."""
+    config = uvicorn.Config(
+        app, log_level="warning", lifespan="off", ws="none",
+        timeout_graceful_shutdown=max(int(served.settings.grace), 1), timeout_keep_alive=30,
+        limit_concurrency=None, access_log=False, server_header=False,
+    )  # fmt: skip
+    await Server(config, served, on_ready).serve(sockets=[listener])
