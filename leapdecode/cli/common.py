@@ -23,7 +23,10 @@ ModelOption = Annotated[
 DraftOption = Annotated[
     str | None, typer.Option("--draft", help="draft model with the same tokenizer, as --model")
 ]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+DeviceOption = Annotated[
+    str,
+    typer.Option(help="auto, cpu, cuda, cuda:1, ..., offload (what fits)"),
+]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
 AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]
 TrustOption = Annotated[

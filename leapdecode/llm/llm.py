@@ -39,6 +39,7 @@ class LLM:
         draft: a second, smaller model with the same vocabulary, in the same forms.
         device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's
             dtype (bfloat16 for GGUF; float32 for float16 on a CPU), and sdpa attention if it can.
+            Device "offload" keeps layers that do not fit in the CPU's memory or on disk.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of
             refusing it.

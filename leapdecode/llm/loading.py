@@ -9,6 +9,7 @@ from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_causal_model
 from leapdecode.model.load import load_model, load_tokenizer, resolve
+from leapdecode.model.offload import OFFLOAD
 from leapdecode.model.ranks import ALONE, Ranks, check_whole
 
 
@@ -28,6 +29,8 @@ def load(
         return model.eval(), tokenizer
     folder = resolve(str(model), role)
     device, dtype, attention, trust = options
+    if role == "draft" and device == OFFLOAD:
+        device = AUTO  # a draft is small
     loaded = load_model(folder, device, dtype, attention, trust, ranks=ranks)
     return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)
 

@@ -109,15 +109,18 @@ def measure_row_costs(
     tick: Callable[[], Any] = lambda: None,
     batch: int = 1,
     seconds: float | None = None,
+    contexts: tuple[int, ...] = CONTEXTS,
+    most: int = ROWS[-1],
 ) -> list[RowCost]:
-    """The curve at two context lengths (fewer rows or contexts where the model's own is short).
+    """The curve of up to `most` rows at some context lengths (fewer where the model's own is
+    short).
 
     With `seconds`, fewer repeats where so many would take longer than that at a context, and no
     numbers of rows whose forwards take many times one row's.
     """
     found = []
-    for context in CONTEXTS if runner.max_length > CONTEXTS[0] + 1 else (runner.max_length // 2,):
-        counts = [rows for rows in ROWS if context + rows <= runner.max_length]
+    for context in contexts if runner.max_length > contexts[0] + 1 else (runner.max_length // 2,):
+        counts = [rows for rows in ROWS if rows <= most and context + rows <= runner.max_length]
         if len(counts) < 2:
             continue
         taken = _times(runner, context, counts, repeats, batch, seconds)

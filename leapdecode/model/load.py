@@ -24,6 +24,7 @@ from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
+from leapdecode.model.offload import OFFLOAD, check_spread, offloading, spread
 from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
@@ -120,7 +121,8 @@ def load_model(
         OptionError: a bad device or dtype.
         UnsupportedModel: one that cannot be split among the ranks.
     """
-    place, wanted = pick_device(device), pick_dtype(dtype)
+    larger, wanted = device == OFFLOAD, pick_dtype(dtype)
+    place = pick_device("auto" if larger else device)
     if attn_implementation not in ATTENTION:
         raise OptionError(
             f"attention {attn_implementation!r} takes no tree masks; choose from "
@@ -129,9 +131,9 @@ def load_model(
     if not name:
         raise unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
-    split = splitting(name, trust_remote_code, ranks)
+    split = offloading() if larger else splitting(name, trust_remote_code, ranks)
     model, found = _from_pretrained(name, wanted, backends, trust_remote_code, split)
-    if split:
+    if ranks.size > 1:
         check_split(model)
     absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
     if absent:
@@ -144,7 +146,7 @@ def load_model(
     tokens = None if whole_head else frequent_tokens(name)
     if tokens is not None:
         shorten_head(model, tokens)
-    return model.to(place).eval()
+    return model.eval() if larger else model.to(place).eval()
 
 
 def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
@@ -188,6 +190,9 @@ def prepare(
     """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
+    if spread(model):
+        check_spread(model, compile=compiled, quantize=quantize, prepack=prepack is True)
+        prepack = False
     try:
         runner = Runner(model)
         runner.ranks = ranks

@@ -16,7 +16,7 @@ from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.plain_probe import probe_plain
 from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
-from leapdecode.model.traits import context_length, first_line, text_config
+from leapdecode.model.traits import context_length, first_line, input_device, text_config
 
 
 class PlainRunner:
@@ -35,7 +35,7 @@ class PlainRunner:
             embeddings = model.get_input_embeddings()
             self.max_length, self.note = context_length(text_config(model))
             self.vocabulary = embeddings.num_embeddings
-            self.device, self.dtype = embeddings.weight.device, embeddings.weight.dtype
+            self.device, self.dtype = input_device(model), embeddings.weight.dtype
             probe_plain(self)
         except UnsupportedModel:
             raise

@@ -28,6 +28,7 @@ from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import (
     context_length,
     first_line,
+    input_device,
     masks_of,
     refuse_by_flag,
     text_config,
@@ -55,10 +56,9 @@ class Launched:
 
 
 class Runner:
-    """An unmodified model, with what the engine must know about it.
+    """An unmodified model, with what the engine must know about it; `probe` checks that it is so.
 
-    Raises `UnsupportedModel` when its flags or its layout rule out token trees. `probe` checks the
-    rest.
+    Raises `UnsupportedModel` when its flags or its layout rule out token trees.
     """
 
     def __init__(self, model: Any) -> None:
@@ -233,9 +233,9 @@ class Runner:
 @torch.inference_mode()
 def read_layout(model: Any) -> Layout:
     """Shapes, dtype and device of each layer's keys and values, read off a forward of one token."""
-    device = model.get_input_embeddings().weight.device
     try:
-        output = model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device), use_cache=True)
+        first = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
+        output = model(input_ids=first, use_cache=True)
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         raise UnsupportedModel(
             f"a plain forward of one token fails ({first_line(error)})"

@@ -30,6 +30,16 @@ def text_config(model: Any) -> PretrainedConfig:
     return model.config.get_text_config(decoder=True)
 
 
+def input_device(model: Any) -> torch.device:
+    """Where a model takes its tokens: where its embedding is computed, if not where it is kept."""
+    embeddings = model.get_input_embeddings()
+    place = getattr(getattr(embeddings, "_hf_hook", None), "execution_device", None)
+    if place is None:
+        found: torch.device = embeddings.weight.device
+        return found
+    return torch.device("cuda", place) if isinstance(place, int) else torch.device(place)
+
+
 def trained_block(model: Any) -> int:
     """Tokens of the blocks that a model was trained to decode at a time (`leapdecode cllm train`
     notes it in config.json); 0 for most models.
@@ -76,8 +86,8 @@ def window_matters(model: Any) -> bool:
     Two short forwards differ in the window alone, which is put back afterwards.
     Code that fails then has read it.
     """
-    embeddings = model.get_input_embeddings()
-    ids = torch.arange(SHORT, device=embeddings.weight.device)[None] % embeddings.num_embeddings
+    vocabulary = model.get_input_embeddings().num_embeddings
+    ids = torch.arange(SHORT, device=input_device(model))[None] % vocabulary
     found = []
     try:
         for size in (NARROW, WIDE):

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from leapdecode.model.traits import input_device
+
 # The most that rounding can do, against the spread (standard deviation) of a row's logits.
 CAPS = {torch.float64: 1e-5, torch.float32: 1e-3}
 HALF_CAP = 0.5
@@ -66,4 +68,4 @@ def _keeps(model: Any) -> bool:
 
 
 def _batch(model: Any, ids: list[int], copies: int) -> Tensor:
-    return torch.tensor([ids] * copies, device=model.get_input_embeddings().weight.device)
+    return torch.tensor([ids] * copies, device=input_device(model))

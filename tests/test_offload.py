@@ -1,0 +1,70 @@
+"""Models larger than one device: the texts of a whole model, from layers that lie on disk."""
+
+import pytest
+import torch
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.errors import OptionError, UnsupportedModel
+from leapdecode.model import embedded
+from leapdecode.model.load import load_model
+from leapdecode.model.traits import input_device
+
+PROMPTS = ["def fib(n):", "SELECT"]
+GREEDY, SAMPLED = SamplingParams(max_tokens=8), SamplingParams(8, temperature=1.0, seed=3)
+
+
+def placed(folder, memory):
+    """The embedded target with so much of it in memory, and the rest on disk."""
+    return AutoModelForCausalLM.from_pretrained(
+        embedded.checked("target"), dtype=torch.float64, device_map="auto",
+        max_memory={"cpu": memory}, offload_folder=folder,
+    ).eval()  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(embedded.checked("target"))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return LLM("demo", dtype="float64")
+
+
+@pytest.mark.parametrize("memory", ["30MB", "1MB"])  # a few layers, and not even the embedding
+def test_texts_are_those_of_a_whole_model(tmp_path, tokenizer, whole, memory):
+    model = placed(tmp_path, memory)
+    assert any(one.is_meta for one in model.parameters())
+    assert input_device(model) == torch.device("cpu")
+    llm = LLM(model, tokenizer, draft=whole.draft)
+    for method, sampling in (("auto", GREEDY), ("ouroboros", GREEDY), ("auto", SAMPLED)):
+        found = llm.generate(PROMPTS, method=method, sampling=sampling)
+        wanted = whole.generate(PROMPTS, method=method, sampling=sampling)
+        assert [one.token_ids for one in found] == [one.token_ids for one in wanted]
+
+
+def test_a_model_that_fits_stays_whole(whole):
+    llm = LLM("demo", device="offload", dtype="float64")
+    found = llm.generate(PROMPTS[0], sampling=GREEDY).token_ids
+    assert found == whole.generate(PROMPTS[0], sampling=GREEDY).token_ids
+
+
+@pytest.mark.parametrize("option", [{"compile": True}, {"quantize": "int8"}, {"prepack": True}])
+def test_options_that_read_the_weights_are_refused(tmp_path, tokenizer, option):
+    with pytest.raises(OptionError, match=f"{next(iter(option))}.* needs a"):
+        LLM(placed(tmp_path, "30MB"), tokenizer, **option)
+
+
+def test_layers_computed_on_two_devices_are_refused(tmp_path, tokenizer):
+    model = placed(tmp_path, "30MB")
+    add_hook_to_module(model.model.layers[0], AlignDevicesHook(execution_device="meta"))
+    with pytest.raises(UnsupportedModel, match="computed on 2 devices"):
+        LLM(model, tokenizer)
+
+
+def test_without_accelerate_it_says_so(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(OptionError, match="needs the package accelerate"):
+        load_model(str(embedded.checked("target")), "offload")
