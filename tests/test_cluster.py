@@ -18,6 +18,7 @@ from leapdecode.errors import OptionError, WorkersDied
 from leapdecode.training.dataset import MANIFEST
 
 ray = pytest.importorskip("ray")
+LONG = pytest.mark.long
 COLLECT = [
     "cllm",
     "collect",
@@ -109,7 +110,7 @@ def _workers_of(process):
     return [one for one in found if one.is_running() and one.name().startswith("ray::Worker")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_workers_killed_ten_times_leave_the_same_bytes(tmp_path):
     alone, spread = tmp_path / "alone", tmp_path / "spread"
     with _command(*COLLECT, "--output", alone) as one:
@@ -153,7 +154,9 @@ COMPARED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LONG if "fastcot" in name else ()) for name in COMPARED]
+)
 def test_a_comparison_has_the_rows_of_one_process(name, tmp_path):
     """But for their times."""
     arguments, fields = COMPARED[name]

@@ -499,7 +499,7 @@ def traffic_models(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["float64", "rejection", "exact"])
-@pytest.mark.parametrize("count", [60, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(250, marks=pytest.mark.long)])
 def test_traffic(count, kind, monkeypatch):
     """Everything at once: arrivals and aborts between steps, mixed methods and sampling, failures,
     poison.

@@ -200,7 +200,15 @@ def test_a_bench_takes_a_folder_of_sets(sets, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["lookahead-table", "ouroboros-table2", "cllm-table1", *PAPERS])
+@pytest.mark.parametrize(
+    "preset",
+    [
+        "lookahead-table",
+        "ouroboros-table2",
+        "cllm-table1",
+        *[pytest.param(name, marks=pytest.mark.long) for name in PAPERS],
+    ],
+)
 def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
     # SEED's three tasks are 36 trees a question, and take many minutes
     fewer = ["--tasks", "math"] if preset == "seed-table1" else []

@@ -1,6 +1,7 @@
 """One model in several processes: every rank decodes the text that one process would."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,11 +40,12 @@ def check_equal(tmp_path, tokens, methods):
         assert one["texts"] == alone
 
 
-def test_every_rank_has_the_text_of_one_process(tmp_path):
-    check_equal(tmp_path, 16, ["autoregressive", "auto"])
-
-
 @pytest.mark.slow
+def test_every_rank_has_the_text_of_one_process(tmp_path):
+    check_equal(tmp_path, 12, ["autoregressive", "auto"])
+
+
+@pytest.mark.long
 def test_every_method_on_every_rank(tmp_path):
     check_equal(tmp_path, 24, names())
 
@@ -58,8 +60,12 @@ def test_the_command_prints_one_document():
 
 
 def test_a_command_for_one_process_says_so():
-    done = torchrun("-m", "leapdecode", "tree", "solve", "How many?")
-    assert done.returncode != 0
+    started = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "RANK": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "leapdecode", "tree", "solve", "How many?"],
+        capture_output=True, text=True, timeout=120, env={**os.environ, **started},
+    )  # fmt: skip
+    assert done.returncode == 2
     assert "this command runs in one process; torchrun serves generate" in done.stderr
 
 

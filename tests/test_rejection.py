@@ -230,6 +230,9 @@ def sampled_law(
     return Counter(tuple(sequence.generated) for sequence in made), made
 
 
+LONG = pytest.mark.long
+
+
 def total_variation(found, law):
     count = sum(found.values())
     return sum(abs(found.get(text, 0) / count - law.get(text, 0.0)) for text in {*found, *law}) / 2
@@ -240,10 +243,10 @@ def total_variation(found, law):
     ("method", "options"),
     [
         ("multi_candidate", {"k_config": "2x1"}),
-        ("multi_candidate", {"k_config": "3x1", "replacement": True}),
+        pytest.param("multi_candidate", {"k_config": "3x1", "replacement": True}, marks=LONG),
         ("draft_model", {"gamma": 2, "policy": "scheduled:verify=16:queue=likeliest"}),
-        ("ouroboros", {"gamma": 2}),
-        ("lookahead", {}),
+        pytest.param("ouroboros", {"gamma": 2}, marks=LONG),
+        pytest.param("lookahead", {}, marks=LONG),
     ],
 )
 def test_ten_thousand_draws_through_the_engine(method, options):
@@ -257,13 +260,15 @@ FOUR = SamplingParams(max_tokens=4, temperature=1.0, top_k=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [None, Planner(limit=3)], ids=["all rows", "three rows"])
+@pytest.mark.parametrize(
+    "budget", [None, pytest.param(Planner(limit=3), marks=LONG)], ids=["all rows", "three rows"]
+)
 @pytest.mark.parametrize(
     ("method", "options"),
     [
         ("ouroboros", {"gamma": 1, "phrase_length": 3}),
-        ("lookahead", {"ngram": 3, "window": 4, "guesses": 4}),
-        ("prompt_lookup", {}),
+        pytest.param("lookahead", {"ngram": 3, "window": 4, "guesses": 4}, marks=LONG),
+        pytest.param("prompt_lookup", {}, marks=LONG),
     ],
 )
 def test_ten_thousand_draws_with_phrases(method, options, budget):

@@ -178,7 +178,7 @@ def test_what_a_request_is_routed_by(body, found):
     ("given", "code", "said"),
     [
         (["-m", "nowhere/at-all"], 3, "nowhere/at-all"),
-        (["--draft", "nowhere/at-all"], 3, "nowhere/at-all"),
+        pytest.param(["--draft", "nowhere/at-all"], 3, "nowhere/at-all", marks=pytest.mark.long),
         (["--replicas", "0"], 2, "replicas"),
     ],
 )

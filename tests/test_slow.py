@@ -1,4 +1,4 @@
-"""The long checks: many prompts and requests, memory, hits. `make test-slow`."""
+"""The long checks: many prompts and requests, memory, hits. `make test-slow`, `make test-long`."""
 
 import functools
 import gc
@@ -50,7 +50,7 @@ def plain(llm):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("temperature", [0.0, pytest.param(1.0, marks=pytest.mark.long)])
 def test_nothing_unexplained_on_many_prompts(llm, plain, temperature, method):
     """The embedded target in float32: identical, or different only at a proven near-tie."""
     prompts, sampling, references = plain(temperature)
