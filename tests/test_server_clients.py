@@ -35,7 +35,7 @@ column: /[a-z_]{1,8}/
 
 @pytest.fixture(scope="module")
 def served():
-    with serving(LLM("demo"), max_tokens=40) as one:
+    with serving(LLM("demo"), max_tokens=120) as one:
         yield one
 
 
