@@ -20,7 +20,7 @@ from leapdecode.cluster.replicas import Asked
 pytest.importorskip("ray")
 COUNT = 3
 REQUESTS = 64
-BACK = 30  # seconds until a killed replica has been replaced
+BACK = 120  # seconds until a killed replica has been replaced; 30 where no other test runs
 SERVE = [sys.executable, "-m", "leapdecode", "serve", "--port", "0"]
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": "local"}  # a cluster of its own
 PROMPTS = [f"def name_{number}(" for number in range(REQUESTS)]
@@ -84,7 +84,8 @@ def client():
         yield Client(int(re.fullmatch(r"listening on http://127.0.0.1:(\d+)\n", line)[1]))
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        with process.stdout:
+            assert process.wait(60) == 0
         assert not replica_processes()
 
 
@@ -119,7 +120,9 @@ def test_no_request_is_lost_when_a_replica_dies(client, alone):
         killed = time.monotonic()
         assert not all(one.done() for one in asked)
         found = [one.result() for one in asked]
-    wait_for(lambda: len(names_of(client)) == COUNT, BACK - (time.monotonic() - killed))
+    wait_for(lambda: len(names_of(client)) == COUNT, BACK)
+    print(f"back after {time.monotonic() - killed:.1f} s; ", end="")
+    print(f"{sum(isinstance(text, dict) for text in found)} streams ended with an error")
     assert len(names_of(client) - before) == 1
     for number, text in enumerate(found):
         if number % 2 == 0 or isinstance(text, str):

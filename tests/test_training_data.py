@@ -243,7 +243,7 @@ def test_a_killed_command_goes_on_with_the_same_bytes(tmp_path):
     assert kill_and_resume(tmp_path, 1, 8, 0.3) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_many_kills_change_no_byte(tmp_path):
     assert kill_and_resume(tmp_path, 6, 48, 2.0) >= 3
 

@@ -45,7 +45,7 @@ def published(llm, prompts):
             text, block = text + state, block + 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_collecting_in_batches_is_faster_than_one_block_at_a_time(capsys):
     llm = LLM("demo", device="cpu", exact=False, prepack=False, prefix_cache=False)
     found = of_tasks("math,sql", 24, 0)

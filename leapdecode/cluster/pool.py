@@ -49,6 +49,7 @@ def cluster() -> Iterator[Any]:
     """
     ray = ray_module()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    os.environ.setdefault("RAY_worker_niceness", "0")  # workers are what the machine is for
     if ray.is_initialized():
         yield ray
         return
