@@ -58,7 +58,7 @@ class Server:
     def __init__(self, arguments: argparse.Namespace, batch_size: int) -> None:
         command = [
             sys.executable, "-m", "leapdecode", "serve", "-m", arguments.model, "--port", "0",
-            "--dtype", arguments.dtype, "--batch-size", str(batch_size), "--exact",
+            "--dtype", arguments.dtype, "--batch-size", str(batch_size), "--exact", "--no-log",
         ]  # fmt: skip
         if arguments.draft:
             command += ["--draft", arguments.draft]
