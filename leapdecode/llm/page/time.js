@@ -80,13 +80,10 @@ function curve() {
     "aria-label": "milliseconds of a forward by its rows",
   });
   svg.append(drawn("path", { d: "M44,20 V210 H624", fill: "none", stroke: "var(--soft)" }));
+  const last = { x: 624, y: 234, class: "note", "text-anchor": "end" };
   svg.append(
-    drawn("text", { x: 500, y: 234, class: "note" }, "rows of a forward"),
-    drawn("text", { x: 0, y: 14, class: "note" }, "time of a forward"),
-  );
-  svg.append(
-    drawn("text", { x: 2, y: 26, class: "note" }, ms(top)),
-    drawn("text", { x: 590, y: 224, class: "note" }, Math.round(right)),
+    drawn("text", { x: 0, y: 14, class: "note" }, `time of a forward, up to ${ms(top)}`),
+    drawn("text", last, `rows of a forward, up to ${Math.round(right)}`),
   );
   if (costs.length > 1)
     svg.append(
