@@ -20,7 +20,6 @@ import json
 import random
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +139,6 @@ def replica(texts: dict[int, list[list[int]]], costs: dict[int, dict[int, float]
             {
                 "load": load, "size": best, "plain": found[1], "guessing": found[best],
                 "speedup": found[best]["tokens_per_second"] / found[1]["tokens_per_second"],
-                "cost_of_8": by_size[8] / by_size[1] if 8 in by_size else None,
             }
         )  # fmt: skip
     return rows
@@ -190,14 +188,10 @@ def main() -> None:
         for size in SIZES:
             texts[size] = accepted(llm, prompts, size, arguments.method, sampling)
             progress.advance(bar)
-    curves = {
-        f"{Path(arguments.model).name} on this machine": partial(here, llm),
-        **{
-            f"{arguments.shape} on {name}, by the formula": partial(on_gpu, name, arguments)
-            for name in GPUS
-        },
-    }
-    machines = {name: replica(texts, costs()) for name, costs in curves.items()}
+    machines = {f"{Path(arguments.model).name} on this machine": replica(texts, here(llm))}
+    for name in GPUS:
+        title = f"{arguments.shape} on {name}, by the formula"
+        machines[title] = replica(texts, on_gpu(name, arguments))
     document = {
         "arguments": {key: str(value) for key, value in vars(arguments).items()},
         "machine": machine(llm.runner.device), "revision": revision(), "machines": machines,

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+from accelerate.hooks import AlignDevicesHook
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leapdecode import LLM, SamplingParams
@@ -52,14 +52,16 @@ def test_a_model_that_fits_stays_whole(whole):
 
 
 @pytest.mark.parametrize("option", [{"compile": True}, {"quantize": "int8"}, {"prepack": True}])
-def test_options_that_read_the_weights_are_refused(tmp_path, tokenizer, option):
+@pytest.mark.parametrize("memory", ["30MB", "1MB"])
+def test_options_that_read_the_weights_are_refused(tmp_path, tokenizer, option, memory):
     with pytest.raises(OptionError, match=f"{next(iter(option))}.* needs a"):
-        LLM(placed(tmp_path, "30MB"), tokenizer, **option)
+        LLM(placed(tmp_path, memory), tokenizer, **option)
 
 
-def test_layers_computed_on_two_devices_are_refused(tmp_path, tokenizer):
+@pytest.mark.parametrize("place", ["meta", 0])  # accelerate calls the first GPU 0
+def test_layers_computed_on_two_devices_are_refused(tmp_path, tokenizer, place):
     model = placed(tmp_path, "30MB")
-    add_hook_to_module(model.model.layers[0], AlignDevicesHook(execution_device="meta"))
+    model.model.layers[0]._hf_hook = AlignDevicesHook(execution_device=place)
     with pytest.raises(UnsupportedModel, match="computed on 2 devices"):
         LLM(model, tokenizer)
 

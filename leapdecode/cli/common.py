@@ -25,7 +25,7 @@ DraftOption = Annotated[
 ]
 DeviceOption = Annotated[
     str,
-    typer.Option(help="auto, cpu, cuda, cuda:1, ..., offload (what fits)"),
+    typer.Option(help="auto, cpu, cuda, cuda:1, ..., offload (what does not fit)"),
 ]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
 AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]

@@ -1,7 +1,6 @@
 """`leapdecode serve`: a server in OpenAI's form."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -99,8 +98,7 @@ def serve(
         load_tokenizer(resolve(models.model, "target"), models.trust_remote_code)
         if log:
             _say(f"starting {replicas} replicas")
-        start = partial(Models.open, models)
-        serve_replicas(start, settings, batch_size, replicas, listener, _listening)
+        serve_replicas(models.open, settings, batch_size, replicas, listener, _listening)
         return
     from leapdecode.llm import AsyncLLM
 

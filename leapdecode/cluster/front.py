@@ -167,8 +167,9 @@ class Relay:
     async def _pass(self, message: Message) -> None:
         """Send one message on, to a client that reads."""
         if message["type"] == "http.response.start":
-            kinds = [value for name, value in message["headers"] if name == b"content-type"]
-            self.began, self.streams = True, kinds[:1] != [] and b"event-stream" in kinds[0]
+            self.began = True
+            kind = dict(message["headers"]).get(b"content-type", b"")
+            self.streams = kind.startswith(b"text/event-stream")
         try:
             async with asyncio.timeout(self.front.settings.patience):
                 await self.send(message)

@@ -69,16 +69,14 @@ class Replica:
     ) -> None:
         from ray import serve
 
-        from leapdecode.core import SamplingParams
         from leapdecode.llm import AsyncLLM
         from leapdecode.server.app import make_app
-        from leapdecode.server.service import Service
+        from leapdecode.server.service import Service, warm_up
 
         torch.set_num_threads(threads)
         self.name = serve.get_replica_context().replica_id.unique_id
         llm = start()
-        # what the default method measures on this machine keeps no client waiting
-        llm.generate("Hello", method=settings.method, sampling=SamplingParams(max_tokens=4))
+        warm_up(llm, settings.method)
         self.service = Service(AsyncLLM(llm, batch_size=batch_size), settings)
         self.app = make_app(self.service)
 

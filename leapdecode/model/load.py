@@ -24,7 +24,7 @@ from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
-from leapdecode.model.offload import OFFLOAD, check_spread, offloading, spread
+from leapdecode.model.offload import OFFLOAD, offloaded, offloading
 from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
@@ -190,8 +190,7 @@ def prepare(
     """
     if fallback not in (None, "autoregressive"):
         raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
-    if spread(model):
-        check_spread(model, compile=compiled, quantize=quantize, prepack=prepack is True)
+    if offloaded(model, compile=compiled, quantize=quantize, prepack=prepack is True):
         prepack = False
     try:
         runner = Runner(model)

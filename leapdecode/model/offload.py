@@ -7,11 +7,14 @@ case that guessing is made for.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
+import shutil
 import tempfile
 from typing import Any
 
 from leapdecode.errors import OptionError, UnsupportedModel
+from leapdecode.model.traits import computed_on
 
 OFFLOAD = "offload"
 
@@ -24,27 +27,27 @@ def offloading() -> dict[str, Any]:
         raise OptionError(
             f"device {OFFLOAD!r} needs the package accelerate: pip install accelerate"
         )
-    return {"device_map": "auto", "offload_folder": tempfile.mkdtemp(prefix="leapdecode-offload-")}
+    folder = tempfile.mkdtemp(prefix="leapdecode-offload-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {"device_map": "auto", "offload_folder": folder}
 
 
-def spread(model: Any) -> bool:
-    """Whether accelerate placed the model's layers, by `offloading` or by a device map of the
+def offloaded(model: Any, **wanted: Any) -> bool:
+    """Whether accelerate fetches the model's weights, for `offloading` or a device map of the
     caller's.
-    """
-    return len(set(getattr(model, "hf_device_map", None) or ())) > 1
 
-
-def check_spread(model: Any, **wanted: Any) -> None:
-    """Raise `UnsupportedModel` where several devices compute, and `OptionError` for an option of
+    Raises `UnsupportedModel` where several devices compute, and `OptionError` for an option of
     `wanted` that reads the weights where they are kept.
     """
-    hooks = [getattr(module, "_hf_hook", None) for module in model.modules()]
-    places = {str(place) for hook in hooks if (place := getattr(hook, "execution_device", None))}
+    places = {computed_on(module) for module in model.modules()} - {None}
     if len(places) > 1:
         raise UnsupportedModel(
             f"its layers are computed on {len(places)} devices; keys and values are kept on one: "
             f"use device={OFFLOAD!r} with one visible GPU, or tensor_parallel=True on all"
         )
+    if not places:
+        return False
     for name, value in wanted.items():
         if value:
             raise OptionError(f"{name} needs a model that is whole on one device; leave it out")
+    return True

@@ -33,11 +33,16 @@ def text_config(model: Any) -> PretrainedConfig:
 def input_device(model: Any) -> torch.device:
     """Where a model takes its tokens: where its embedding is computed, if not where it is kept."""
     embeddings = model.get_input_embeddings()
-    place = getattr(getattr(embeddings, "_hf_hook", None), "execution_device", None)
-    if place is None:
-        found: torch.device = embeddings.weight.device
-        return found
-    return torch.device("cuda", place) if isinstance(place, int) else torch.device(place)
+    kept: torch.device = embeddings.weight.device
+    return computed_on(embeddings) or kept
+
+
+def computed_on(module: torch.nn.Module) -> torch.device | None:
+    """The device to which accelerate brings a module's weights and inputs; None without it."""
+    place = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
+    if isinstance(place, int):  # of a GPU
+        return torch.device("cuda", place)
+    return None if place is None else torch.device(place)
 
 
 def trained_block(model: Any) -> int:

@@ -13,11 +13,10 @@ from typing import Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
-from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.llm.async_llm import AsyncLLM
 from leapdecode.server.app import make_app
-from leapdecode.server.service import Service
+from leapdecode.server.service import Service, warm_up
 from leapdecode.server.settings import Settings
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -114,12 +113,10 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve at a bound socket until SIGTERM or Ctrl-C; `on_ready` is told host and port."""
     service = Service(llm, settings)
+    warm_up(llm.llm, settings.method)
 
     async def run() -> None:
         try:
-            # what the default method measures on this machine keeps no client waiting
-            short = SamplingParams(max_tokens=4)
-            await llm.generate("Hello", method=settings.method, sampling=short)
             await listen(make_app(service), service, listener, on_ready)
         finally:
             await llm.close()
