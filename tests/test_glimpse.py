@@ -9,8 +9,10 @@ from leapdecode.methods.autoregressive import Autoregressive
 from leapdecode.methods.base import NoMore
 from leapdecode.methods.jacobi import FILL, Jacobi
 from leapdecode.model.runner import Runner
+from leapdecode.reasoning.fastcot.answering import Plan, asking
 from leapdecode.reasoning.fastcot.branch import AnswerBranch
 from leapdecode.reasoning.fastcot.glimpse import glimpse_of
+from leapdecode.reasoning.fastcot.trigger import trigger_of
 
 
 class ThreeSteps(Autoregressive):
@@ -73,6 +75,23 @@ def test_the_likeliest_chain_is_a_glimpse():
     tree.add(2, 3, "draft", draft_probability=0.1)
     tree.add(2, 4, "draft", draft_probability=0.6)
     assert [tree.tokens[node] for node in glimpse_of(tree)] == [2, 4]
+
+
+@pytest.mark.parametrize("tail", [" So the", " So the answer", " so"])
+def test_a_trigger_that_approximate_tokens_end_is_not_said_twice(light, tail):
+    trigger, plan = trigger_of(light.tokenizer), Plan(Autoregressive(), iterations=1)
+
+    def tokens(text):
+        return light.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    rest = trigger.words.lower().removeprefix(tail.strip().lower())
+    prompt, said = tokens("How many?"), tokens(" He has 3.")
+    exact, approximate = [*said, *tokens(tail)], tokens(f"{rest} 3.")
+    asked = next(asking(prompt, exact, approximate, plan, trigger, 500))
+    assert asked.prompt == [*prompt, *said, *trigger.ids]
+    other = tokens(" He has 3")  # without a trigger, all of it stands before one
+    asked = next(asking(prompt, exact, other, plan, trigger, 500))
+    assert asked.prompt == [*prompt, *exact, *other, *trigger.ids]
 
 
 END = 9

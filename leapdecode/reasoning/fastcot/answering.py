@@ -170,10 +170,7 @@ def answering(
     stream: Any = 0,
     question: Sequence[int] = (),
 ) -> Job[Answered]:
-    """A job that answers the question of a prompt; token ids of both are given.
-
-    `context` is how many tokens the model's context holds.
-    """
+    """A job that answers the question of a prompt (token ids); `context` is how many fit."""
     most = rationale_limit(prompt, plan, trigger, context)
     method = plan.decoder(trigger, ends_answer, question)
     found = yield Ask(prompt, ("rationale", stream), "rationale", most, plan.stop, method)
@@ -201,11 +198,14 @@ def asking(
     stream: Any = 0,
 ) -> Job[Said]:
     """A job that asks for the answer behind the exact tokens of a rationale, the approximate ones
-    (as many as fit) and the trigger. Where the exact ones hold the trigger, their text goes on.
+    (as many as fit) and the trigger, which is never said twice: where the exact ones hold it, their
+    text goes on; where they only begin it, it begins there.
     """
     begun = trigger.behind(trigger.text(exact))
     behind, shown = prompt + exact, list[int]()
     if begun is None:
+        if (place := trigger.straddled(exact, approximate)) is not None:
+            behind, approximate = prompt + exact[:place], []
         room = context - len(behind) - len(trigger.ids) - plan.answer_tokens
         shown = approximate[: max(room, 0)]
         behind = behind + shown + list(trigger.ids)
