@@ -29,6 +29,7 @@ LIGHT, BLACK, WHITE = (
     "#fefefe",
 )  # on a dot, in any theme
 MARKERS = ("o", "s", "^", "D", "v")
+LINES = ("solid", "dashed", "dotted")
 SMALL = 8.0  # points, of labels at the data
 STYLE: dict[Any, Any] = {
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
@@ -65,10 +66,12 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
 
 
 def looks(number: int) -> dict[str, Any]:
-    """Colour and marker of the `number`-th line or cloud of points."""
+    """Colour, marker and line of the `number`-th line or cloud of points."""
+    again = number // len(PALETTE)  # how often each colour has been used
     return {
         "color": PALETTE[number % len(PALETTE)],
-        "marker": MARKERS[number // len(PALETTE) % len(MARKERS)],
+        "marker": MARKERS[again % len(MARKERS)],
+        "linestyle": LINES[again % len(LINES)],
     }
 
 

@@ -25,7 +25,8 @@ def draw(records: Sequence[TreeRecord], rows: Sequence[dict[str, Any]]) -> dict[
 
     drawn: dict[str, Any] = {}
     with matplotlib.rc_context(STYLE):
-        for record in records:
+        order = {row["strategy"]: place for place, row in enumerate(rows)}
+        for record in sorted(records, key=lambda record: order.get(record.strategy, len(order))):
             if record.question == 0 and len({r for span in record.spans for r in span[4]}) > 1:
                 name = "schedule-" + "".join(c if c.isalnum() else "-" for c in record.strategy)
                 caption = f"The schedule of question 0 under {record.strategy}, its first forwards"
@@ -133,12 +134,12 @@ def figure_utilisation(rows: Sequence[dict[str, Any]]) -> Figure | None:
     for number, row in enumerate(known):
         trace = row["utilisation"]
         at = [100 * (place + 0.5) / len(trace) for place in range(len(trace))]
-        axes.plot(at, [100 * share for share in trace], color=looks(number)["color"])
+        axes.plot(at, [100 * share for share in trace], **looks(number) | {"marker": ""})
     axes.set_xlabel("% of the run of a question")
     axes.set_ylabel("% of time the target runs", color=INK)
     axes.set_ylim(0, 104)
-    entries = [
-        ({"color": looks(number)["color"]}, row["strategy"]) for number, row in enumerate(known)
-    ]
-    key_to(figure, entries)
+    key_to(
+        figure,
+        [(looks(number) | {"marker": ""}, row["strategy"]) for number, row in enumerate(known)],
+    )
     return figure
