@@ -58,8 +58,8 @@ def figure_saved(rows: Sequence[Mapping[str, Any]]) -> Figure:
             axes.plot([100 * end for end in width], [up, up], color=look["color"], linewidth=0.5)
             bar = [100 * end for end in height]
             axes.plot([across, across], bar, color=look["color"], linewidth=0.5)
-    axes.axhline(0, color=FAINT, linewidth=1)
-    axes.axvline(0, color=FAINT, linewidth=1)
+    axes.axhline(0, color=FAINT, linewidth=1, zorder=0)
+    axes.axvline(0, color=FAINT, linewidth=1, zorder=0)
     axes.set_xlabel("loss, in points of accuracy")
     axes.set_ylabel("% of the time saved")
     key_to(figure, [(looks(number), name) for number, name in enumerate(names)])
