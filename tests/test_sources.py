@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tiny import VOCABULARY, decode, finish, prompts, runner, texts
 
 from leapdecode import SamplingParams
-from leapdecode.core import Request, Sequence, TokenTree
+from leapdecode.core import ForwardResult, Request, Sequence, TokenTree
 from leapdecode.core.buckets import BOUNDS, BUCKETS, bucket_of
 from leapdecode.methods import make
 from leapdecode.methods.evidence import Chances, match_bucket, place_of, sharpened
@@ -153,6 +153,42 @@ def test_nothing_is_guessed_behind_an_end_or_beyond_the_limit():
     text = list(range(1, 31)) + list(range(1, 11))
     assert grown(text, ends=frozenset([13])).tokens[-1] == 13
     assert max(grown(text, max_tokens=4).depths) <= 3
+
+
+def asked_draft(temperature, drawn, likely):
+    sequence = Sequence([1, 2, 3], SamplingParams(max_tokens=9, temperature=temperature, seed=4))
+    growth = Growth(sequence, TokenTree(3), Sources(("suffix",)), Chances())
+    growth.take(ForwardResult(None, [0], [], 1, 1, choices=[drawn], likeliest=[likely]))
+    return growth
+
+
+def test_what_a_draft_draws_with_the_targets_noise_is_the_first_guess():
+    likely = [(5, 0.6), (6, 0.3), (7, 0.1)]
+    drawn = asked_draft(1.0, 9, likely)  # 9 is not among the likeliest
+    drawn.grow(4, None)
+    assert drawn.asked == {0: 9}
+    assert drawn.tree.tokens[1] == 9
+    assert drawn.tree.sources[1] == "draft"
+    assert sum(drawn.tree.chances[1:]) <= 1
+    greedy = asked_draft(0.0, 5, likely)
+    greedy.grow(4, None)
+    assert greedy.tree.tokens[1:] == [5, 6, 7]
+
+
+def test_draws_of_a_draft_save_forwards(light, monkeypatch):
+    sampling = SamplingParams(max_tokens=40, temperature=1.0, ignore_eos=True)
+
+    def decoded():
+        given = [f"Tom has {number} pens and" for number in range(6)]
+        found = light.generate(given, method="hybrid", nodes=4, sampling=sampling)
+        forwards = sum(one.stats.target_forwards for one in found)
+        return [one.token_ids for one in found], forwards
+
+    whole, forwards = decoded()
+    monkeypatch.setattr(Growth, "knows_noise", property(lambda _: False))
+    same, more = decoded()
+    assert same == whole
+    assert forwards < 0.9 * more
 
 
 def test_growth_ends_where_a_node_does_not_pay():

@@ -10,7 +10,7 @@ from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
 from leapdecode.verify.counter import counter_key, gumbel_of
 
-DRAFT, WINDOW = place_of("draft"), place_of("window")
+DRAFT, DRAW, WINDOW = place_of("draft"), place_of("draw"), place_of("window")
 DEEPEST = 8  # deeper guesses of a window are alike
 FILL = DEEPEST + 1  # the bucket of those that no forward has updated yet
 
@@ -22,8 +22,9 @@ class Growth:
     Attributes:
         offered: per node that was looked at, its candidates.
         reached: per node the chance that the walk reaches it.
-        noise_keys: of the depths below the root, under seeded sampling.
-        asked: per node that the draft has evaluated, the token that it finds likeliest.
+        noise_keys: by depth of a node, of the noise behind it, under seeded sampling.
+        asked: per node that the draft has evaluated, the token that it chooses: the likeliest one,
+            or under seeded sampling the one that it draws with the target's noise.
         waiting: candidates, likeliest first: (-chance that the walk reaches it, order, parent,
             token, chance given its parent).
         window: Jacobi guesses behind the root, of which the first `updated` are choices of the
@@ -103,19 +104,30 @@ class Growth:
         entry = (-self.reached[node] * chance, len(self.waiting), node, token, chance)
         heapq.heappush(self.waiting, entry)
 
+    @property
+    def knows_noise(self) -> bool:
+        """Greedy choices have no noise; the rejection verifier draws anew."""
+        return not (self.sequence.params.greedy or self.sequence.samples_drafts)
+
     def _chance(self, node: int, token: int, evidence: Evidence) -> float:
         """The chance that a candidate is right, given that the walk reaches `node`."""
-        chance, depth = self.chances.of(evidence), self.tree.depths[node] + 1
-        # greedy choices have no noise; the rejection verifier draws anew
-        if self.sequence.params.greedy or self.sequence.samples_drafts:
+        chance, drawn = self.chances.of(evidence), self.asked.get(node)
+        if not self.knows_noise or token == drawn:
             return chance
-        key = self.noise_keys.get(depth)
-        if key is None:
-            # the noise of a node's choice is that of the node's own position
-            position = len(self.sequence.tokens) + depth - 1
-            key = counter_key(self.sequence.params.seed, self.sequence.stream, position)
-            self.noise_keys[depth] = key
-        return sharpened(chance, gumbel_of(key, token))
+        chance = sharpened(chance, gumbel_of(self._noise_key(node), token))
+        if drawn is None:
+            return chance
+        return chance * (1 - self.chances.of(self.offered[node][drawn]))
+
+    def _noise_key(self, node: int) -> int:
+        """The key of the noise with which the target chooses behind a node: that of the node's own
+        position.
+        """
+        depth = self.tree.depths[node]
+        if depth not in self.noise_keys:
+            params, position = self.sequence.params, len(self.sequence.tokens) + depth
+            self.noise_keys[depth] = counter_key(params.seed, self.sequence.stream, position)
+        return self.noise_keys[depth]
 
     def missing(self) -> list[tuple[float, float]]:
         """(chance that the walk reaches it, chance of its likeliest candidate) of every node that
@@ -134,10 +146,14 @@ class Growth:
         out anew.
         """
         for node in found.nodes:
-            likely = found.likeliest[node]
-            self.asked[node] = likely[0][0]
+            likely, drawn = found.likeliest[node], found.choices[node]
+            draws = self.knows_noise and drawn >= 0
+            self.asked[node] = drawn if draws else likely[0][0]
             if node in self.offered:
                 self._enter(self.offered[node], likely)
+                if draws:
+                    bucket = bucket_of(dict(likely).get(drawn, 0.0))
+                    self.offered[node][drawn] = [DRAW + bucket]
         self._weigh()
 
     def _enter(self, offered: dict[int, Evidence], likely: list[tuple[int, float]]) -> None:
