@@ -381,3 +381,12 @@ def test_hf_keeps_the_history_it_was_asked_for(llm):
         decode_.generate(llm.model, **ids, max_new_tokens=40, do_sample=False)
         counts.append(decode_.stats[0].draft_forwards)
     assert counts[1] < counts[0]
+
+
+def test_hf_keeps_whole_texts_too(llm):
+    decode_, ids = decoding("suffix", history=True), llm.tokenizer("def f(", return_tensors="pt")
+    counts = []
+    for _ in "ab":
+        decode_.generate(llm.model, **ids, max_new_tokens=40, do_sample=False)
+        counts.append(decode_.stats[0].target_forwards)
+    assert counts[1] < counts[0] / 2

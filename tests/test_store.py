@@ -58,6 +58,28 @@ def test_the_second_pass_is_faster_and_the_text_the_same(small, method, params):
     assert tokens_per_forward(second) > 1.5 * tokens_per_forward(without)
 
 
+@pytest.mark.parametrize("method", ["suffix", "hybrid", "auto"])
+def test_with_history_a_method_keeps_texts_by_itself(small, method):
+    wanted = {"method": method, "sampling": SAMPLED, "stream": "a", "nodes": NODES, "budget": NODES}
+    small.shared.forget()
+    first, second, other = (
+        small.generate(TEXTS, **wanted, history=history) for history in (True, True, False)
+    )
+    assert ids(first) == ids(second) == ids(other)
+    assert tokens_per_forward(second) > 1.5 * tokens_per_forward(first)
+    assert tokens_per_forward(second) > 1.5 * tokens_per_forward(other)
+    small.shared.forget()
+    again = small.generate(TEXTS, **wanted, history=True)
+    assert tokens_per_forward(again) < tokens_per_forward(second)
+
+
+def test_what_the_rejection_verifier_draws_is_not_kept(small):
+    wanted = {"method": "suffix", "sampling": SAMPLED, "verification": "rejection"}
+    small.shared.forget()
+    small.generate(TEXTS, **wanted, history=True)
+    assert not small.shared.stores
+
+
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS)
 def test_what_was_learnt_brings_nearly_a_whole_tree(small, params):
     """A planner's chances outlive a text, so long matches grow into long chains."""

@@ -16,6 +16,7 @@ from leapdecode.engine.starting import start
 from leapdecode.engine.turn import Turn
 from leapdecode.engine.workers import Workers
 from leapdecode.errors import CacheMemoryError, OptionError
+from leapdecode.pools.store import EarlierTexts
 
 
 class Engine:
@@ -225,8 +226,8 @@ class Engine:
 
     def _finish(self, one: ActiveRequest) -> None:
         request, sequence, method = one.request, one.sequence, one.method
-        if request.store is not None and method.store is not None and sequence.complete:
-            request.store.keep(sequence.prompt, sequence.generated, request.stream)
+        if isinstance(method.store, EarlierTexts) and sequence.complete:
+            method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         exact = sequence.exact_rows > 0 and not sequence.samples_drafts
         output = Output(request, sequence, method.name, options, exact, method.artifacts())

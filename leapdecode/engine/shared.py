@@ -3,6 +3,7 @@ cache memory.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from leapdecode.core import Sequence
@@ -19,9 +20,9 @@ from leapdecode.model.facts import LOG
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
-from leapdecode.pools.store import EarlierTexts
+from leapdecode.pools.store import EarlierTexts, Store
 
-MOST_KEPT = 64  # planners, and pools, of different methods and options
+MOST_KEPT = 64  # planners, pools, and stores, of different methods and options
 
 
 class Shared:
@@ -40,6 +41,7 @@ class Shared:
         self.memory = memory or CacheMemory(None)
         self.planners: dict[tuple[str, bool, int | str | None, int], Planner] = {}
         self.pools: dict[str, NgramPool] = {}
+        self.stores: dict[str, Store] = {}
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -47,9 +49,10 @@ class Shared:
         return fingerprint(self.tokenizer, self.runner.vocabulary)
 
     def forget(self) -> None:
-        """Start afresh: no planner has learnt anything, no pool holds a phrase."""
+        """Start afresh: no planner has learnt anything, nothing is kept of earlier texts."""
         self.planners.clear()
         self.pools.clear()
+        self.stores.clear()
 
     def given(
         self, method: Method, wanted: int | str | None, batch: int, pool: NgramPool | None
@@ -108,22 +111,33 @@ class Shared:
             return None
         if pool is not None:
             check_pool(pool, method.name, method.takes_pool)
-        elif getattr(method, "history", False):
-            pool = self.pools.setdefault(repr(method), NgramPool())
-            if len(self.pools) > MOST_KEPT:
-                del self.pools[next(iter(self.pools))]
+        elif method.takes_pool and getattr(method, "history", False):
+            pool = _kept(self.pools, method, NgramPool)
         if pool is not None:
             pool.bind(self.fingerprint, self.runner.vocabulary)
         return pool
 
     def earlier(self, method: Method, sequence: Sequence, store: Any) -> EarlierTexts | None:
-        """What a method may guess from of a store's texts; raises `OptionError`, `PoolError`."""
+        """What a method may guess from of a store's texts, or of those that it keeps itself; raises
+        `OptionError`, `PoolError`.
+        """
+        keeps = method.takes_store and getattr(method, "history", False)
+        if store is None and keeps and not sequence.samples_drafts:
+            store = _kept(self.stores, method, Store)
         if store is None or not isinstance(self.runner, Runner):
             return None
         check_store(store, method.name, method.takes_store, sequence.samples_drafts)
         store.bind(self.fingerprint, self.runner.vocabulary)
         found: EarlierTexts = store.earlier(sequence)
         return found
+
+
+def _kept(kept: dict[str, Any], method: Method, new: Callable[[], Any]) -> Any:
+    """What a method with these options has kept so far."""
+    found = kept.setdefault(repr(method), new())
+    if len(kept) > MOST_KEPT:
+        del kept[next(iter(kept))]
+    return found
 
 
 def _doubt(runner: Runner, batch: int) -> Doubt | None:

@@ -38,8 +38,9 @@ def start(
         request.on_token, request.watch,
         verification=request.verification, id=request.id,
     )  # fmt: skip
-    if request.store is not None:
-        method.store = shared.earlier(method, sequence, request.store)
+    earlier = shared.earlier(method, sequence, request.store)
+    if earlier is not None:
+        method.store = earlier
     classes = getattr(target, "exact", None)
     sequence.exact_rows = classes.most if classes else 0
     return ActiveRequest(request, sequence, method, decode(method, sequence))

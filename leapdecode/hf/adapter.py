@@ -27,6 +27,7 @@ from leapdecode.methods.registry import DEFAULT, make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.store import Store
 from leapdecode.verify.processors import refuse_stateful
 
 
@@ -70,9 +71,10 @@ class Decoding:
             way_out = "load it with AutoModelForCausalLM.from_pretrained"
             raise OptionError(f"draft takes a loaded model, not {type(draft).__name__}; {way_out}")
         self.method, self.draft, self.streamer, self.fallback = method, draft, streamer, fallback
-        if getattr(method, "history", False):
+        if method.takes_pool and getattr(method, "history", False):
             method.pool = NgramPool()
         self.stats: list[Stats] = []
+        self.stores: dict[str, Store] = {}  # with the option `history`
         self.runners = Runners()
 
     def generate(
@@ -161,6 +163,7 @@ class Decoding:
         wanted = cache is not None and (config.return_dict_in_generate or marked)
         kept = Keeping(target) if wanted and isinstance(target, Runner) else None
         shared = Shared(target, models.get("draft"))
+        shared.stores = self.stores
         self._run(models | ({"target": kept} if kept else {}), shared, rows, input_ids)
         self.stats = [row.sequence.stats for row in rows]
         _settle(rows, target)

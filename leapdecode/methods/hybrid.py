@@ -26,6 +26,7 @@ class Hybrid(Sourced):
         "as it was trained for, which is none for most models", low=-1,
     )  # fmt: skip
     draft: bool = option(True, "what the draft model finds likely, where there is one")
+    history: bool = option(False, "keep the texts for later ones of the same LLM and options")
 
     @property
     def asks_draft(self) -> bool:

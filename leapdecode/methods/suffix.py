@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from leapdecode.methods.base import option
 from leapdecode.methods.sourced import Sourced
 
 
@@ -11,6 +12,8 @@ class Suffix(Sourced):
     name = "suffix"
     paper = "Oliaro et al. 2024, SuffixDecoding, arXiv 2411.04975"
     takes_store = True
+
+    history: bool = option(False, "keep the texts for later ones of the same LLM and options")
 
     def columns(self) -> Iterable[str]:
         return "suffix", "store"
