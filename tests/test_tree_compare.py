@@ -13,7 +13,7 @@ from leapdecode.measure.trees.page import document, write
 from leapdecode.measure.trees.presets import PRESETS, cells
 from leapdecode.measure.trees.records import Times, TreeRecord, distinct, read
 from leapdecode.measure.trees.simulation import schedule, simulate
-from leapdecode.measure.trees.summary import rows
+from leapdecode.measure.trees.summary import rows, simulation
 from leapdecode.reasoning import Tree, tasks
 
 AUTO = "batched-speculative:method=auto"
@@ -104,6 +104,18 @@ TIMES = Times(verify=10.0, sample=0.0, draft=3.0)
 )
 def test_algorithm_1_on_tables_worked_by_hand(jobs, drafts, seconds, worked):
     assert schedule(jobs, drafts, TIMES, levels=2) == (seconds, worked)
+
+
+def test_a_question_whose_tree_is_another_one_is_not_simulated(records):
+    """Under the rejection verifier texts depend on the drafts."""
+
+    def shorter(one):
+        return [[*run[:-1], run[-1][:-1]] for run in one.runs]
+
+    pair = [one for one in records if one.question == 0 and "serial" in one.strategy]
+    assert simulation(pair, 3) is not None
+    other = [replace(one, runs=shorter(one)) if one.strategy == "serial" else one for one in pair]
+    assert simulation(other, 3) is None
 
 
 def test_a_simulation_is_bounded_by_the_target(records):

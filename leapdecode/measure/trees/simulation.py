@@ -48,6 +48,14 @@ def simulate(
     }
 
 
+def same_shape(record: TreeRecord, plain: TreeRecord) -> bool:
+    """Whether both generated as many texts in every job; under the rejection verifier texts differ,
+    and so may trees.
+    """
+    shapes = ([[len(job) for job in run] for run in one.runs] for one in (record, plain))
+    return next(shapes) == next(shapes)
+
+
 def with_prompts(record: TreeRecord, plain: TreeRecord) -> list[list[list[Text]]]:
     """The texts of a record, with the seconds up to the first token that plain decoding took."""
     return [

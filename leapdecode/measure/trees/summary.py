@@ -9,7 +9,7 @@ from typing import Any
 from leapdecode.measure.intervals import median_interval
 from leapdecode.measure.trees.compare import COT
 from leapdecode.measure.trees.records import Part, TreeRecord
-from leapdecode.measure.trees.simulation import simulate
+from leapdecode.measure.trees.simulation import same_shape, simulate
 
 SERIAL, DRAFTED = "serial", "serial-speculative"
 PARTS = ("thought", "evaluation", "answer")
@@ -86,12 +86,12 @@ def added(parts: Sequence[Part]) -> Part:
 def simulation(records: Sequence[TreeRecord], drafts: int) -> dict[str, Any] | None:
     """Algorithm 1 with `drafts` draft models on devices of their own, by what was measured here.
 
-    None without records of serial and serial-speculative execution whose draft levels are known.
+    Of the questions whose trees have the same shape under serial and serial-speculative execution,
+    and whose draft levels are known; None without any.
     """
     serial = {one.question: one for one in records if one.strategy == SERIAL}
-    found = [
-        one for one in records if one.strategy == DRAFTED and one.question in serial and levels(one)
-    ]
+    drafted = [one for one in records if one.strategy == DRAFTED and one.question in serial]
+    found = [one for one in drafted if levels(one) and same_shape(one, serial[one.question])]
     if not found:
         return None
     seconds = {"serial": 0.0, "serial-speculative": 0.0, "scheduled": 0.0}
