@@ -89,6 +89,9 @@ def test_a_trigger_that_approximate_tokens_end_is_not_said_twice(light, tail):
     exact, approximate = [*said, *tokens(tail)], tokens(f"{rest} 3.")
     asked = next(asking(prompt, exact, approximate, plan, trigger, 500))
     assert asked.prompt == [*prompt, *said, *trigger.ids]
+    assert trigger.begun(exact, approximate) == len(said)
+    assert trigger.begun([*said, *trigger.ids], []) == len(said)
+    assert trigger.begun(said, trigger.ids) is None  # it begins in the approximate tokens
     other = tokens(" He has 3")  # without a trigger, all of it stands before one
     asked = next(asking(prompt, exact, other, plan, trigger, 500))
     assert asked.prompt == [*prompt, *exact, *other, *trigger.ids]

@@ -134,10 +134,12 @@ class Shared:
 
 def _kept(kept: dict[str, Any], method: Method, new: Callable[[], Any]) -> Any:
     """What a method with these options has kept so far."""
-    found = kept.setdefault(repr(method), new())
-    if len(kept) > MOST_KEPT:
-        del kept[next(iter(kept))]
-    return found
+    key = repr(method)
+    if key not in kept:
+        kept[key] = new()
+        if len(kept) > MOST_KEPT:
+            del kept[next(iter(kept))]
+    return kept[key]
 
 
 def _doubt(runner: Runner, batch: int) -> Doubt | None:

@@ -14,7 +14,6 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from leapdecode.core import Stats
 from leapdecode.engine import Engine
-from leapdecode.engine.checks import fingerprint
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
@@ -71,10 +70,10 @@ class Decoding:
             way_out = "load it with AutoModelForCausalLM.from_pretrained"
             raise OptionError(f"draft takes a loaded model, not {type(draft).__name__}; {way_out}")
         self.method, self.draft, self.streamer, self.fallback = method, draft, streamer, fallback
-        if method.takes_pool and getattr(method, "history", False):
-            method.pool = NgramPool()
         self.stats: list[Stats] = []
-        self.stores: dict[str, Store] = {}  # with the option `history`
+        # what the option `history` keeps from call to call
+        self.pools: dict[str, NgramPool] = {}
+        self.stores: dict[str, Store] = {}
         self.runners = Runners()
 
     def generate(
@@ -142,8 +141,6 @@ class Decoding:
             if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
                 message = f"draft and target have other vocabularies ({sizes})"
                 raise OptionError(f"{message}; choose a draft with the target's")
-            if self.method.pool is not None:
-                self.method.pool.bind(fingerprint(None, models["target"].vocabulary))
             yield models
 
     def _decode(
@@ -163,7 +160,7 @@ class Decoding:
         wanted = cache is not None and (config.return_dict_in_generate or marked)
         kept = Keeping(target) if wanted and isinstance(target, Runner) else None
         shared = Shared(target, models.get("draft"))
-        shared.stores = self.stores
+        shared.pools, shared.stores = self.pools, self.stores
         self._run(models | ({"target": kept} if kept else {}), shared, rows, input_ids)
         self.stats = [row.sequence.stats for row in rows]
         _settle(rows, target)

@@ -204,7 +204,7 @@ def asking(
     begun = trigger.behind(trigger.text(exact))
     behind, shown = prompt + exact, list[int]()
     if begun is None:
-        if (place := trigger.straddled(exact, approximate)) is not None:
+        if (place := trigger.begun(exact, approximate)) is not None:
             behind, approximate = prompt + exact[:place], []
         room = context - len(behind) - len(trigger.ids) - plan.answer_tokens
         shown = approximate[: max(room, 0)]

@@ -97,17 +97,11 @@ class Glimpse(Method):
         self._keep(sequence, [proposed.tokens[node] for node in nodes])
         if done:
             raise NoMore
-        if self.unchanged and not self._says_trigger(sequence.generated):
+        if self.unchanged and self.trigger.begun(sequence.generated, self.approximate) is None:
             shown = len(self.approximate) - sequence.carried
             self.asked = proposed.copy()
             self.branch.add(self.asked, nodes[: max(shown, 0)])
         return self.asked
-
-    def _says_trigger(self, exact: list[int]) -> bool:
-        """Whether the text holds the trigger, or begins one that the approximate tokens end."""
-        if self.trigger.place(exact) is not None:
-            return True
-        return self.trigger.straddled(exact, self.approximate) is not None
 
     def _keep(self, sequence: Sequence, guesses: list[int]) -> None:
         """The approximate tokens: what is carried, and guesses up to an end."""

@@ -45,13 +45,12 @@ class Trigger:
         whole = range(len(tokens) + 1)
         return max(size for size in whole if len(self.text(tokens[:size]).rstrip()) <= begins)
 
-    def straddled(self, exact: Sequence[int], approximate: Sequence[int]) -> int | None:
-        """How many exact tokens stand before a trigger that begins in them and ends in the
-        approximate ones behind them; None where there is no such trigger.
+    def begun(self, exact: Sequence[int], approximate: Sequence[int]) -> int | None:
+        """How many exact tokens stand before a trigger that begins in them, even where it ends in
+        the approximate ones behind them; None where none begins in them.
         """
-        tail = exact[-len(self.words) :]  # a token has at least one character
-        place = self.place([*tail, *approximate])
-        return None if place is None or place >= len(tail) else len(exact) - len(tail) + place
+        place = self.place([*exact, *approximate])
+        return None if place is None or place >= len(exact) else place
 
     def before(self, stop: Sequence[str], tokens: list[int]) -> list[int]:
         """The tokens before the first special one, or the one that completes a stop string."""
