@@ -23,6 +23,7 @@ COLOURS = {
     "prompt": "green",
     "draft": "blue",
     "second": "bright_blue",
+    "draw": "dark_orange",
     "phrase": "yellow",
     "suffix": "bright_green",
     "store": "medium_purple",
