@@ -4,6 +4,8 @@ Shapes: L layers, B batch slots, H key/value heads, S slots, D head size, R rows
 sequence.
 """
 
+import math
+import mmap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,15 @@ EXACT_BUCKET = 512  # under exact decoding: attention sums over keys in whole bl
 def bucketed(slots: int, bucket: int = BUCKET) -> int:
     """The smallest multiple of `bucket` that holds `slots`."""
     return -(-slots // bucket) * bucket
+
+
+def lazy_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros; on a CPU in fresh pages, so that only those that are written take time and memory."""
+    size = math.prod(shape) * dtype.itemsize
+    if device.type != "cpu" or size == 0:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANON} if hasattr(mmap, "MAP_PRIVATE") else {}
+    return torch.frombuffer(mmap.mmap(-1, size, **private), dtype=dtype).view(shape)
 
 
 @dataclass(frozen=True)
@@ -119,14 +130,8 @@ class SlotCache(Cache):
         room = slots + 1
         wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
         self.stacks = {
-            (h, d): torch.zeros(
-                wanted.count((h, d)),
-                batch_slots,
-                h,
-                room,
-                d,
-                dtype=layout.dtype,
-                device=layout.device,
+            (h, d): lazy_zeros(
+                (wanted.count((h, d)), batch_slots, h, room, d), layout.dtype, layout.device
             )
             for h, d in dict.fromkeys(wanted)
         }
