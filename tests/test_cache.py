@@ -1,6 +1,8 @@
 """Lines and slots: growing trees, catch-up, fork, chunked prefill, ragged batches, growth."""
 
 import random
+import resource
+from pathlib import Path
 
 import pytest
 import torch
@@ -148,6 +150,21 @@ def test_a_a_cache_that_is_too_small_grows():
     (raw,) = cache.forward([Forward("target", sequence, tree)])
     check("llama", [1, 2], tree, nodes[::25], raw.logits_NV[::25])
     assert cache.store.slots >= 128
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_a_cache_takes_memory_as_it_is_written():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    layout = runner("llama").layout
+    slots = 200 * 2**20 // layout.bytes_per_token
+    before = resident()
+    store = SlotCache(layout, 1, slots)
+    assert resident() - before < 20 * 2**20
+    assert all((stack[..., -1, :] == 0).all() for stack in store.stacks.values())
+    store.clean(0, slots // 2)
+    assert 80 * 2**20 < resident() - before < 120 * 2**20
 
 
 def test_rows_stay_adjoining_when_a_sequence_leaves():
