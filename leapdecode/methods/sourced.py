@@ -12,7 +12,7 @@ from leapdecode.verify.walk import Verdict
 
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
 # a draft evaluates nodes that the walk reaches at least with this chance, so many at most
-LEAST, DRAFTED = 0.15, 16
+LEAST, DRAFTED = 0.05, 32
 TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
 ASKED = 16  # draft forwards per step at most
 
@@ -61,7 +61,7 @@ class Sourced(Method):
         )
         most = self._most(sequence)
         if self.asks_draft:
-            yield from self._draft(growth, min(most, DRAFTED))
+            yield from self._draft(growth, most)
         growth.grow(most, self.planner)
         return tree
 
@@ -83,11 +83,15 @@ class Sourced(Method):
         return self.nodes if most is None else min(self.nodes, most)
 
     def _draft(self, growth: Growth, most: int) -> Generator[Asked, ForwardResult | None, None]:
-        """Let the draft evaluate the likeliest nodes, those that it adds too, while that pays."""
+        """Let the draft evaluate the likeliest nodes, those that it adds too, while that pays.
+
+        Nodes that it has found unlikely take no place of later ones.
+        """
         sequence, tree = growth.sequence, growth.tree
         context = len(sequence.tokens)
         for _ in range(ASKED):
-            growth.grow(most, self.planner, LEAST)
+            unlikely = sum(reached < LEAST for reached in growth.reached)
+            growth.grow(min(most, DRAFTED + unlikely), self.planner, LEAST)
             rows = len(tree) - len(growth.asked)
             if rows == 0 or (
                 self.planner is not None
