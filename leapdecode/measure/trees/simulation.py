@@ -52,8 +52,11 @@ def same_shape(record: TreeRecord, plain: TreeRecord) -> bool:
     """Whether both generated as many texts in every job; under the rejection verifier texts differ,
     and so may trees.
     """
-    shapes = ([[len(job) for job in run] for run in one.runs] for one in (record, plain))
-    return next(shapes) == next(shapes)
+
+    def shape(one: TreeRecord) -> list[list[int]]:
+        return [[len(job) for job in run] for run in one.runs]
+
+    return shape(record) == shape(plain)
 
 
 def with_prompts(record: TreeRecord, plain: TreeRecord) -> list[list[list[Text]]]:
