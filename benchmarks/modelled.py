@@ -4,11 +4,14 @@
     python benchmarks/modelled.py --tasks math,code --methods lookahead --output FILE
     python benchmarks/modelled.py --random-draft --methods draft_model,ouroboros
     python benchmarks/modelled.py --against OLD      # ratios, for a change of the planner
+    python benchmarks/modelled.py --methods auto,auto_history,ouroboros_best --curves prepacked \
+        --tasks code,code/source --limit 20 --warmup 24 --max-tokens 128
 
 The embedded pair decodes; a forward takes the time that a curve gives its rows, whatever it took.
 So two versions of the planner compare in minutes, on a busy machine too. The curves are measured
-ones: "demo", the embedded pair in float32, and "0.5b", models of that size in bfloat16, both on two
-cores; "flat" is a processor on which rows are nearly free.
+ones: "demo", the embedded pair in float32, "0.5b", models of that size in bfloat16, and
+"prepacked", the same with avx512_bf16 and prepacked weights, all on two cores; rows are nearly free
+on the processor of "flat". Texts are chaotic: on 20 prompts of a task two equal rules differ by 2%.
 """
 
 import argparse
@@ -25,6 +28,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.core import ForwardEvent, Request
 from leapdecode.engine import Engine, shared
 from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.measure.bench import Workload
 from leapdecode.measure.workloads import build
 from leapdecode.model.cost import RowCost
 from leapdecode.model.cost_curve import CostCurve
@@ -36,6 +40,10 @@ CURVES = {  # milliseconds of a forward of `ROWS`, of the target and of the draf
         (0.6, 0.65, 0.69, 0.7, 0.77, 0.96, 1.3, 2.1),
     ),
     "0.5b": ((80, 80, 81.6, 93, 116, 163, 257, 443), (7.6, 7.6, 8.2, 9.5, 12, 16.4, 26, 45.5)),
+    "prepacked": (
+        (45.05, 45.3, 45.5, 52, 65.9, 102.2, 172.4, 324.8),
+        (5.46, 5.5, 5.6, 6.1, 7.65, 11.1, 18.3, 33.4),
+    ),
     "flat": ((10, 10, 10, 10.1, 10.2, 10.5, 11, 12), (1.5, 1.5, 1.5, 1.5, 1.55, 1.6, 1.7, 1.9)),
 }
 CONTEXT = 256  # cached tokens that every forward is charged for
@@ -51,6 +59,8 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "multi_candidate": ("multi_candidate", {}),
     "ouroboros": ("ouroboros", {}),
     "ouroboros_best": ("ouroboros", OUROBOROS),
+    "auto": ("auto", {}),
+    "auto_history": ("auto", {"history": True}),
 }
 
 
@@ -77,15 +87,17 @@ class Clock:
         self.time += self.curves[event.model](rows, CONTEXT)
 
 
-def speedup(llm: LLM, prompts: list[list[int]], name: str, curve: str, sampling: Any) -> float:
-    """Tokens per modelled time over plain decoding's; texts follow each other, as in use."""
+def speedup(llm: LLM, work: Workload, name: str, curve: str, sampling: Any) -> float:
+    """Tokens per modelled time over plain decoding's; texts follow each other, as in use, and the
+    workload's warm-up prompts come first.
+    """
     method, options = METHODS[name]
     target, draft = CURVES[curve]
     shared.row_costs = lambda on, _: costs(target if on is llm.runner else draft)
     own = shared.Shared(llm.runner, llm.draft_runner, llm.tokenizer)
     curves = {"target": CostCurve(costs(target)), "draft": CostCurve(costs(draft))}
     tokens, time = 0, 0.0
-    for prompt in prompts:
+    for place, prompt in enumerate(work.warmup + work.prompts):
         clock = Clock(curves)
         engine = Engine(llm.models, Batched(1), own, on_forward=clock)
         request = Request(
@@ -94,8 +106,9 @@ def speedup(llm: LLM, prompts: list[list[int]], name: str, curve: str, sampling:
         engine.add(request)
         while engine.busy:
             engine.step()
-        tokens += len(engine.result(request.id).sequence.generated)
-        time += clock.time
+        if place >= len(work.warmup):
+            tokens += len(engine.result(request.id).sequence.generated)
+            time += clock.time
     return tokens * curves["target"](1, CONTEXT) / time
 
 
@@ -121,6 +134,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--curves", default="demo,0.5b")
     parser.add_argument("--limit", type=int, default=6)
+    parser.add_argument("--warmup", type=int, default=0, help="prompts decoded before, unmeasured")
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--random-draft", action="store_true")
     parser.add_argument("--output", type=Path, required=False)
@@ -132,11 +146,11 @@ def main() -> None:
         draft = AutoModelForCausalLM.from_config(llm.draft.config).eval()
         llm = LLM(llm.model, llm.tokenizer, draft=draft, exact=False, prefix_cache=False)
     sampling, found = SamplingParams(max_tokens=arguments.max_tokens), dict[str, float]()
-    for work in build(arguments.tasks, llm, arguments.limit, 1, sampling):
+    for work in build(arguments.tasks, llm, arguments.limit, 1, sampling, arguments.warmup):
         for curve in arguments.curves.split(","):
             for name in arguments.methods.split(","):
                 key = f"{work.name} | {curve} | {name}"
-                found[key] = speedup(llm, work.prompts, name, curve, work.sampling or sampling)
+                found[key] = speedup(llm, work, name, curve, work.sampling or sampling)
                 print(f"{key}: {found[key]:.3f}", flush=True)
     if arguments.output:
         arguments.output.write_text(json.dumps(found, indent=1) + "\n")

@@ -133,7 +133,7 @@ def grown(text, most=64, planner=None, ends=frozenset(), max_tokens=40):
     sources = Sources(("suffix", "pair", "token", "last"))
     sources.read(text)
     growth = Growth(sequence, TokenTree(text[-1]), sources, Chances())
-    growth.grow(most, planner)
+    growth.grow(most, planner.floor(len(text)) if planner is not None else None)
     return growth.tree
 
 
@@ -195,6 +195,39 @@ def test_growth_ends_where_a_node_does_not_pay():
     text = list(range(1, 31)) + list(range(1, 11))
     assert len(grown(text, planner=Planner(cost=lambda rows, _: float(rows)))) == 1
     assert len(grown(text, planner=Planner(cost=lambda rows, _: 1.0))) > 8
+
+
+def test_a_draft_looks_at_more_than_pays_as_rows_of_the_target():
+    text = list(range(1, 31)) + list(range(1, 11))
+    planner = Planner(
+        cost=lambda rows, _: float(rows), draft=Planner(cost=lambda rows, _: 0.99 + 0.01 * rows)
+    )
+    sources = Sources(("suffix",))
+    sources.read(text)
+    growth = Growth(
+        Sequence(text, SamplingParams(max_tokens=40)), TokenTree(10), sources, Chances()
+    )
+    growth.grow(64, planner.floor(len(text)))
+    assert len(growth.tree) == 1
+    growth.grow(64, planner.draft_floor(len(text)), drafted=True)
+    assert 4 < len(growth.tree) < 20
+
+
+def test_nodes_that_a_draft_found_unlikely_take_no_row(light):
+    sampling = SamplingParams(max_tokens=40, ignore_eos=True)
+    found = light.generate("Tom has 3 bags and", method="hybrid", nodes=4, sampling=sampling)
+    steps = found.steps[1:]  # the first has the prompt's rows
+    assert max(step.rows for step in steps) == 4
+    assert max(step.cut for step in steps) > 0
+
+
+def test_what_was_left_out_before_a_budget_stays_out():
+    tree = TokenTree(1)
+    for token in (2, 3, 4):
+        tree.chances[tree.add(0, token, "suffix")] = 0.3
+    tree.skipped = frozenset([2])
+    Planner(limit=3).cut(tree, 8)
+    assert tree.skipped == {2}
 
 
 @settings(max_examples=15, deadline=None)

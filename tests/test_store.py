@@ -155,6 +155,15 @@ def test_a_text_goes_on_behind_a_token_that_is_another():
     assert asked(store, prompt, [20, 21, 22, 23, 24]) == []
 
 
+def test_a_prompt_is_guessed_from_in_later_texts():
+    store, prompt = Store(), list(range(100, 200))
+    store.keep(prompt, [5, 6])
+    store.keep(prompt, [7, 8], stream=1)
+    found = store.earlier(Sequence([1, 2], SHORT)).following([110, 111], 3)
+    assert found == [(112, 2)]
+    assert store.newest.tokens.count(112) == 1  # however often it is decoded
+
+
 def test_a_newer_text_takes_the_place_of_the_older_one():
     store = Store()
     for completion in ([1, 2], [3, 4, 5]):

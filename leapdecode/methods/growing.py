@@ -1,12 +1,14 @@
 """Growing a token tree best first: the candidate that the walk reaches most likely is next."""
 
 import heapq
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 from leapdecode.core import ForwardResult, Sequence, TokenTree
 from leapdecode.core.buckets import BUCKETS, bucket_of
 from leapdecode.methods.evidence import Chances, Evidence, place_of, sharpened
 from leapdecode.methods.planner import Planner
+from leapdecode.methods.price import Pays
 from leapdecode.methods.sources import Sources
 from leapdecode.verify.counter import counter_key, gumbel_of
 
@@ -64,22 +66,28 @@ class Growth:
             node = self._add(node, token)
             self.planted.add(node)
 
-    def grow(self, most: int, planner: Planner | None, least: float = 0.0) -> None:
-        """Add the likeliest candidates until the tree has `most` nodes, the next one is reached
-        with a chance below `least`, or no number of nodes as likely as it would pay.
+    def grow(self, most: int, pays: Pays | None, drafted: bool = False) -> None:
+        """Add the likeliest candidates until `most` nodes are as likely as the next one, or it does
+        not pay: as a further row of the target, or where `drafted`, of the draft's next forward.
         """
-        tree = self.tree
-        pays = planner.floor(len(self.sequence.tokens)) if planner is not None else None
-        while self.waiting and len(tree) < most:
+        tree, ranked = self.tree, sorted(self.reached)
+        while self.waiting:
             reached, _, parent, token, _ = self.waiting[0]
             if tree.child(parent, token) is not None:  # the window has it
                 heapq.heappop(self.waiting)
                 continue
-            rows = len(tree) + self.sequence.carried
-            if -reached < least or (pays is not None and not pays(-reached, rows)):
+            likelier = len(ranked) - bisect_left(ranked, -reached)
+            rows = len(tree) - len(self.asked) if drafted else likelier + self.sequence.carried
+            if likelier >= most or (pays is not None and not pays(-reached, rows)):
                 return
             heapq.heappop(self.waiting)
-            self._add(parent, token)
+            insort(ranked, self.reached[self._add(parent, token)])
+
+    def prune(self, most: int) -> None:
+        """Leave all but the `most` likeliest nodes out of the forward; the window stays."""
+        others = [node for node in range(1, len(self.tree)) if node not in self.planted]
+        others.sort(key=lambda node: (-self.reached[node], node))
+        self.tree.skipped = frozenset(others[max(most - 1 - len(self.planted), 0) :])
 
     def _add(self, parent: int, token: int) -> int:
         """A candidate becomes a node, and the sources are asked what follows it."""
@@ -112,9 +120,10 @@ class Growth:
     def _chance(self, node: int, token: int, evidence: Evidence) -> float:
         """The chance that a candidate is right, given that the walk reaches `node`."""
         chance, drawn = self.chances.of(evidence), self.asked.get(node)
-        if not self.knows_noise or token == drawn:
+        if token == drawn:
             return chance
-        chance = sharpened(chance, gumbel_of(self._noise_key(node), token))
+        if self.knows_noise:
+            chance = sharpened(chance, gumbel_of(self._noise_key(node), token))
         if drawn is None:
             return chance
         return chance * (1 - self.chances.of(self.offered[node][drawn]))

@@ -15,13 +15,13 @@ A node needs no trial: the target's choice at its parent tells whether it would 
 What is cut changes the speed, never the text.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
 from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.evidence import Chances
+from leapdecode.methods.price import SAVED, Pays, pays_at
 from leapdecode.methods.rates import HitRates, drafts_of
 from leapdecode.methods.recent import DraftForwards, Throughput, Window
 from leapdecode.verify.walk import Verdict
@@ -29,7 +29,6 @@ from leapdecode.verify.walk import Verdict
 MOST = 128  # rows of a tree that anything is known of
 AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
 FAIR = 1.15  # times a plain step, beside a request that does not guess
-STEPS = (1, 2, 4, 8, 16)  # further nodes that growth looks ahead
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
 
 
@@ -79,39 +78,42 @@ class Planner:
     ) -> None:
         """Mark the nodes of `tree` that are not worth their rows, but for those in `required`.
 
-        `carried` further rows are taken already. Draws for the rejection verifier are evaluated in
-        any case: leaving one out for what it is would change the law.
+        Nodes that are marked already stay so. `carried` further rows are taken already. Draws for
+        the rejection verifier are evaluated in any case: leaving one out for what it is would
+        change the law.
         """
         sampled = {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
         required = (required or set()) | sampled
         chances = self.rates.reached(tree)
-        others = [node for node in range(1, len(tree)) if node not in required]
+        left = required | tree.skipped
+        others = [node for node in range(1, len(tree)) if node not in left]
         order = sorted(others, key=lambda node: (-chances[node], node))
         always = 1 + carried + len(required)
         most = self.most(context)
         count = len(order) if most is None else min(max(most - always, 0), len(order))
         if self.cost is not None:
             count = self._best([chances[node] for node in order[:count]], always, context)
-        tree.skipped = frozenset(order[count:])
+        tree.skipped |= frozenset(order[count:])
 
-    def floor(self, context: int) -> Callable[[float, int], bool] | None:
+    def floor(self, context: int) -> Pays | None:
         """(chance, size) -> whether a tree of `size` nodes may gain by more that are no likelier.
 
-        With fewer than `STEPS` more a flat stretch of the cost curve may hide what follows. Trees
-        of a batch are cut to a common number of rows when they are grown.
+        Trees of a batch are cut to a common number of rows when they are grown.
         """
         if self.cost is None:
             return None
         if self.common is not None:
             wanted = self.common.wanted
             return lambda _, size: size < wanted
-        cost, price = self.cost, self.throughput.rate(self.cost(1, context))
+        return pays_at(self.throughput.rate(self.cost(1, context)), self.cost, context)
 
-        def pays(chance: float, size: int) -> bool:
-            now = cost(size, context)
-            return any(more * chance > price * (cost(size + more, context) - now) for more in STEPS)
-
-        return pays
+    def draft_floor(self, context: int) -> Pays | None:
+        """The same for a draft forward of `size` nodes: what the draft has looked at needs no
+        forward of its own later.
+        """
+        if self.draft is None or self.draft.cost is None:
+            return None
+        return pays_at(1 / (SAVED * self.draft.cost(1, context)), self.draft.cost, context)
 
     def _best(self, chances: list[float], always: int, context: int) -> int:
         """How many of the likeliest nodes gain most beyond lambda x their time."""

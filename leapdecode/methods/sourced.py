@@ -11,8 +11,8 @@ from leapdecode.methods.sources import Sources
 from leapdecode.verify.walk import Verdict
 
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
-# a draft evaluates nodes that the walk reaches at least with this chance, so many at most
-LEAST, DRAFTED = 0.05, 32
+# a draft evaluates nodes that the walk reaches at least with this chance, so many per forward
+LEAST, DRAFTED = 0.02, 16
 TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
 ASKED = 16  # draft forwards per step at most
 
@@ -62,7 +62,9 @@ class Sourced(Method):
         most = self._most(sequence)
         if self.asks_draft:
             yield from self._draft(growth, most)
-        growth.grow(most, self.planner)
+        planner, context = self.planner, len(sequence.tokens)
+        growth.grow(most, planner.floor(context) if planner is not None else None)
+        growth.prune(most)
         return tree
 
     def _window(self, sequence: Sequence) -> list[int]:
@@ -85,17 +87,21 @@ class Sourced(Method):
     def _draft(self, growth: Growth, most: int) -> Generator[Asked, ForwardResult | None, None]:
         """Let the draft evaluate the likeliest nodes, those that it adds too, while that pays.
 
-        Nodes that it has found unlikely take no place of later ones.
+        Not all of them pay as rows of the target: a row of the draft costs less, and a guess that
+        the draft confirms saves one of its forwards.
         """
         sequence, tree = growth.sequence, growth.tree
-        context = len(sequence.tokens)
+        context, planner = len(sequence.tokens), self.planner
+        floor = planner.draft_floor(context) if planner is not None else None
+
+        def pays(chance: float, rows: int) -> bool:
+            return chance >= LEAST and rows < DRAFTED and (floor is None or floor(chance, rows))
+
         for _ in range(ASKED):
-            unlikely = sum(reached < LEAST for reached in growth.reached)
-            growth.grow(min(most, DRAFTED + unlikely), self.planner, LEAST)
+            growth.grow(most, pays, drafted=True)
             rows = len(tree) - len(growth.asked)
             if rows == 0 or (
-                self.planner is not None
-                and not self.planner.worth_asking(growth.missing(), rows, context)
+                planner is not None and not planner.worth_asking(growth.missing(), rows, context)
             ):
                 return
             found = yield Forward("draft", sequence, tree, likeliest=LIKELIEST)

@@ -23,6 +23,7 @@ FORMAT = 1
 MOST_TOKENS = 1 << 22  # 4 bytes each
 INDEXED = 1 << 16  # tokens of an index at most; about a kilobyte each
 IDS = "i"  # as arrays keep them
+PROMPTED = 512  # last tokens of a new prompt that later texts are guessed from, too
 SHORTER = 2  # a match this many times shorter than the longest is not told of
 HIGHEST = (1 << 31) - 1
 Texts = OrderedDict[str, "array[int]"]  # by stream, the oldest first
@@ -63,7 +64,10 @@ class Store(Kept):
         """Remember what a prompt was continued with."""
         text = array(IDS, [*prompt[-LONGEST:], *completion])
         with self.lock:
-            self._keep(key_of(prompt), repr(stream), text)
+            key = key_of(prompt)
+            if key not in self.prompts:
+                self.newest.add(prompt[-PROMPTED:-LONGEST])
+            self._keep(key, repr(stream), text)
 
     def _keep(self, key: str, stream: str, text: "array[int]") -> None:
         if len(text) > self.most_tokens:
