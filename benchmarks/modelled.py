@@ -136,6 +136,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=6)
     parser.add_argument("--warmup", type=int, default=0, help="prompts decoded before, unmeasured")
     parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--random-draft", action="store_true")
     parser.add_argument("--output", type=Path, required=False)
     parser.add_argument("--against", type=Path)
@@ -145,7 +146,8 @@ def main() -> None:
         torch.manual_seed(0)
         draft = AutoModelForCausalLM.from_config(llm.draft.config).eval()
         llm = LLM(llm.model, llm.tokenizer, draft=draft, exact=False, prefix_cache=False)
-    sampling, found = SamplingParams(max_tokens=arguments.max_tokens), dict[str, float]()
+    found = dict[str, float]()
+    sampling = SamplingParams(max_tokens=arguments.max_tokens, temperature=arguments.temperature)
     for work in build(arguments.tasks, llm, arguments.limit, 1, sampling, arguments.warmup):
         for curve in arguments.curves.split(","):
             for name in arguments.methods.split(","):

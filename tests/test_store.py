@@ -159,9 +159,16 @@ def test_a_prompt_is_guessed_from_in_later_texts():
     store, prompt = Store(), list(range(100, 200))
     store.keep(prompt, [5, 6])
     store.keep(prompt, [7, 8], stream=1)
-    found = store.earlier(Sequence([1, 2], SHORT)).following([110, 111], 3)
-    assert found == [(112, 2)]
+    later = store.earlier(Sequence([1, 2], SHORT))
+    for token in range(110, 190):  # also where the text begins that a file would have
+        assert later.following([token, token + 1], 3) == [(token + 2, 2)]
     assert store.newest.tokens.count(112) == 1  # however often it is decoded
+
+
+def test_a_text_that_is_not_kept_leaves_no_prompt():
+    store = Store(most_tokens=40)
+    store.keep(list(range(100, 200)), [5] * 20)
+    assert (len(store), len(store.newest)) == (0, 0)
 
 
 def test_a_newer_text_takes_the_place_of_the_older_one():

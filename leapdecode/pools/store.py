@@ -33,7 +33,8 @@ class Store(Kept):
     """Completions of earlier requests, by prompt and random stream.
 
     A prompt's completions are guessed from first where it comes again, and among them that of the
-    same stream; then come the newest of other prompts. A newer completion of the same prompt and
+    same stream; then come the newest of other prompts, and those prompts themselves, as long as the
+    program runs: a file has completions alone. A newer completion of the same prompt and
     stream takes the place of the older one. What is guessed changes the speed, never the text.
 
     Args:
@@ -64,14 +65,14 @@ class Store(Kept):
         """Remember what a prompt was continued with."""
         text = array(IDS, [*prompt[-LONGEST:], *completion])
         with self.lock:
-            key = key_of(prompt)
-            if key not in self.prompts:
-                self.newest.add(prompt[-PROMPTED:-LONGEST])
-            self._keep(key, repr(stream), text)
+            self._keep(key_of(prompt), repr(stream), text, prompt[-PROMPTED:-LONGEST])
 
-    def _keep(self, key: str, stream: str, text: "array[int]") -> None:
+    def _keep(self, key: str, stream: str, text: "array[int]", before: Iterable[int] = ()) -> None:
+        """`before` is what a new prompt has in front of `text`."""
         if len(text) > self.most_tokens:
             return
+        if key not in self.prompts:
+            self.newest.add(before)
         if (key, stream) in self.order:
             self._forget(key, stream)
         while self.tokens + len(text) > self.most_tokens:
