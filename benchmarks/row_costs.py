@@ -31,6 +31,7 @@ from leapdecode.measure.machine import machine, revision
 from leapdecode.measure.pages import Block, Code, Table, Words, markdown
 from leapdecode.measure.store import RESULTS
 from leapdecode.model.cost import CONTEXTS, measure_row_costs
+from leapdecode.model.recorded import record
 from leapdecode.model.runner import Runner
 
 COPIED = 256 << 20  # bytes, far more than a processor's caches hold
@@ -73,6 +74,7 @@ def measure(name: str, dtype: str, device: str, repeats: int, tick: Any) -> dict
     """One model's table."""
     shape, kind = SHAPES[name], getattr(torch, dtype)
     runner = Runner(random_model(shape, kind, device))
+    record(runner)
     with torch.inference_mode():
         costs = measure_row_costs(runner, repeats, tick)
     size = shape.read * torch.empty(0, dtype=kind).element_size()

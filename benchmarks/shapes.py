@@ -53,6 +53,9 @@ SHAPES = {
     "1b": Shape(2048, 16, 32, 8, 64, 8192, 128256),  # Llama-3.2-1B
     # SmolLM2-135M three times as wide, 1.04B parameters read per forward
     "smollm2-1b": Shape(1728, 30, 27, 9, 64, 4608, 49152),
+    # the same seven and nine times as wide, with more layers
+    "smollm2-7b": Shape(4032, 36, 63, 21, 64, 10752, 49152),
+    "smollm2-13b": Shape(5184, 44, 81, 27, 64, 13824, 49152),
     "7b": Shape(4096, 32, 32, 32, 128, 11008, 32000),  # Llama-2-7B
     "13b": Shape(5120, 40, 40, 40, 128, 13824, 32000),  # Llama-2-13B
 }

@@ -8,6 +8,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request
 from leapdecode.measure.audit import audit
 from leapdecode.methods import names
+from leapdecode.model.recorded import record
 from leapdecode.model.runner import Runner
 
 pytestmark = [
@@ -69,3 +70,22 @@ def test_models_overlap_on_streams_of_their_own():
     ]
     found = finish(on, draft_of(on), asked, 4, "scheduled:overlap=true")
     assert texts(found) == plain
+
+
+@pytest.mark.parametrize("architecture", [name for name in CONFIGS if name != "mixtral"])
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_recorded_forwards_give_the_same_text(architecture, batch_size):
+    model = new_model(CONFIGS[architecture]()).cuda()
+    launched, recorded = Runner(model), Runner(model)
+    record(recorded)
+    params = SamplingParams(max_tokens=60, temperature=1.0, seed=3)
+    for name in ("autoregressive", "auto", "lookahead", "draft_model"):
+        plain = texts(decode(launched, prompts(), name, batch_size, params))
+        assert texts(decode(recorded, prompts(), name, batch_size, params)) == plain, name
+    assert any(cache.recordings.values() for cache in recorded.spare)
+
+
+def test_forwards_with_a_value_that_the_host_waits_for_are_launched():
+    on = Runner(new_model(CONFIGS["mixtral"]()).cuda())
+    record(on)
+    assert on.recorder is None

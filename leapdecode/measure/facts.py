@@ -30,6 +30,7 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
         "exact": llm.exact,
         "quantized": getattr(llm.runner, "quantized", None),
         "compiled": "ours at batch size 1, and peers that say so" if llm.runner.compiled else None,
+        "recorded": "ours" if getattr(llm.runner, "recorder", None) else None,
         "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
         **machine(llm.runner.device),
         "revision": revision(),

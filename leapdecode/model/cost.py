@@ -140,6 +140,7 @@ def curve_key(runner: Runner, batch: int) -> str:
         name
         for name, on in (
             ("compiled", runner.compiled and batch == 1),
+            ("recorded", runner.recorder),
             ("exact", runner.exact),
             (f"grain {grain}", grain),
         )

@@ -219,7 +219,7 @@ def row_classes(runner: Runner, whole: bool = True, path: Path | None = None) ->
     """The model's classes on this machine: from disk, or found now and kept beside the row-cost
     curves.
     """
-    how = "compiled | " if runner.compiled else ""
+    how = ("compiled | " if runner.compiled else "") + ("recorded | " if runner.recorder else "")
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
     known = runner.ranks.agreed(_read((kept(key, path) or {}).get("exact")))
     if known is None or (whole and not known.whole):

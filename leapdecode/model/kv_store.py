@@ -148,6 +148,7 @@ class SlotCache(Cache):
             for h in heads
         }
         self.root = RootMask()
+        self.recordings: dict[Any, Any] = {}  # of forwards in this cache, see `recorded`
 
     def aim(self, batch_slots: list[int], slots_BR: Tensor, kv_length: int, length: int) -> None:
         """Point the next forward at `batch_slots`, its R tokens at `slots_BR`, `kv_length` slots

@@ -1,6 +1,4 @@
-"""Loading models and tokenizers: embedded, from a folder or a GGUF file, or by their Hugging Face
-name.
-"""
+"""Loading models and tokenizers: embedded, from a folder or a GGUF file, by Hugging Face name."""
 
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
+from leapdecode.model.recorded import record
 from leapdecode.model.runner import Runner
 
 ATTENTION = ("auto", "sdpa", "eager")
@@ -206,6 +205,7 @@ def prepare(
         return plain_runner(
             model, error, fallback if quantize is None and ranks.size == 1 else None
         )
+    record(runner)
     if compiled:
         _compile(runner)
     if exact:

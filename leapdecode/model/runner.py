@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from leapdecode.errors import UnsupportedModel
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.kv_cache import KVCache
-from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, Layout, SlotCache, bucketed
+from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
 from leapdecode.model.ranks import ALONE
+from leapdecode.model.recorded import Recorder
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import (
     context_length,
-    first_line,
-    input_device,
     masks_of,
+    read_layout,
     refuse_by_flag,
     text_config,
 )
@@ -72,6 +71,7 @@ class Runner:
         self.folds = folds(model, self.device)
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.compiled: CompiledForward | None = None
+        self.recorder: Recorder | None = None  # of small forwards, on a GPU
         self.prepacked: Prepacked | None = None
         self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
@@ -85,11 +85,19 @@ class Runner:
 
     def visible(self, slots: int, prompt: bool) -> int:
         """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
-        return self.exact.visible(slots, prompt) if self.exact else bucketed(slots)
+        recorded = self.recorder is not None and not prompt
+        if self.exact:
+            # whole blocks alone: a recording serves one number of slots
+            return self.bucketed(slots) if recorded else self.exact.visible(slots, prompt)
+        return self.recorder.visible(slots) if self.recorder and recorded else bucketed(slots)
 
     def padded(self, rows: int, batch: int = 1) -> int:
-        """`rows` per sequence, rounded up to what exact decoding asks for."""
-        return self.exact.padded(rows, batch) if self.exact else rows
+        """`rows` per sequence, rounded up to what exact decoding and recordings ask for."""
+        padded = self.exact.padded(rows, batch) if self.exact else rows
+        if self.recorder is None:
+            return padded
+        wider = self.recorder.padded(padded)
+        return padded if self.exact and wider * batch > self.exact.most else wider
 
     def cache_bytes(self, room: Room) -> int:
         """What a cache of that size takes."""
@@ -112,21 +120,28 @@ class Runner:
 
     @torch.inference_mode()  # all caches alike: graphs are made for the kind of tensor, too
     def cache(self, batch_slots: int, slots: int) -> SlotCache:
-        """A spare cache that is large enough, without being wastefully large, or a new one."""
+        """A spare cache that is large enough, or a new one.
+
+        Not one that is wastefully large, unless forwards were recorded in it.
+        """
         slots = self.bucketed(slots)
+        most = 4 * slots if self.recorder is None else SPARE_BYTES
         with self.lock:
             for number, cache in enumerate(self.spare):
-                if cache.batch_slots == batch_slots and slots <= cache.slots <= 4 * slots:
+                if cache.batch_slots == batch_slots and slots <= cache.slots <= most:
                     return self.spare.pop(number)
         return SlotCache(self.layout, batch_slots, slots)
 
     def release(self, cache: SlotCache) -> None:
-        """Keep a cache for later runs; those of as many batch slots go, and those too large."""
+        """Keep a cache for later runs; others of as many batch slots go, and those too large."""
         size = self.cache_bytes(Room(cache.batch_slots, cache.slots))
         if size > SPARE_BYTES:
             return
         with self.lock:
             others = [one for one in self.spare if one.batch_slots != cache.batch_slots]
+            alike = [one for one in self.spare if one.batch_slots == cache.batch_slots]
+            if self.recorder:
+                cache = max([cache, *alike], key=lambda one: one.slots)
             self.spare = [cache, *others]
             self.shrink(SPARE_BYTES)
 
@@ -214,37 +229,20 @@ class Runner:
         num_logits: int,
     ) -> Tensor:
         """The model's logits, of the last `num_logits` rows at least."""
-        limit = {"logits_to_keep": num_logits} if self.keeps_logits else {}
+        given: dict[str, Any] = {
+            "input_ids": ids_BR,
+            "position_ids": positions_BR,
+            "attention_mask": mask,
+            "past_key_values": cache,
+            "use_cache": True,
+        }
+        if self.keeps_logits:
+            given["logits_to_keep"] = num_logits
         sequences, rows = ids_BR.shape
         takes = self.compiled is not None and self.compiled.takes(sequences, rows, num_logits)
         forward = self.compiled if takes and self.compiled is not None else self.model
+        if self.recorder and self.recorder.takes(rows, num_logits, cache):
+            return self.recorder(forward, given, cache, (takes, num_logits))
         with FOLDED if self.folds and not takes else contextlib.nullcontext():
-            logits: Tensor = forward(
-                input_ids=ids_BR,
-                position_ids=positions_BR,
-                attention_mask=mask,
-                past_key_values=cache,
-                use_cache=True,
-                **limit,
-            ).logits
+            logits: Tensor = forward(**given).logits
         return logits
-
-
-@torch.inference_mode()
-def read_layout(model: Any) -> Layout:
-    """Shapes, dtype and device of each layer's keys and values, read off a forward of one token."""
-    try:
-        first = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
-        output = model(input_ids=first, use_cache=True)
-    except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        raise UnsupportedModel(
-            f"a plain forward of one token fails ({first_line(error)})"
-        ) from error
-    layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
-    if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
-        raise UnsupportedModel(
-            "its cache does not hold keys and values for every layer, so it cannot be rolled back"
-        )
-    keys = tuple((layer.keys.shape[1], layer.keys.shape[3]) for layer in layers)
-    values = tuple((layer.values.shape[1], layer.values.shape[3]) for layer in layers)
-    return Layout(keys, values, layers[0].keys.dtype, layers[0].keys.device)

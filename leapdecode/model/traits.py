@@ -10,6 +10,7 @@ import torch
 from transformers import PretrainedConfig
 
 from leapdecode.errors import UnsupportedModel
+from leapdecode.model.kv_store import Layout
 from leapdecode.model.masks import MaskForm
 
 TRAINED_BLOCK = "jacobi_block"  # of a configuration
@@ -182,3 +183,23 @@ def refuse_by_flag(model: Any) -> None:
             f"{config._attn_implementation} takes no tree masks; load the model with "
             "attn_implementation='sdpa'"
         )
+
+
+@torch.inference_mode()
+def read_layout(model: Any) -> Layout:
+    """Shapes, dtype and device of each layer's keys and values, read off a forward of one token."""
+    try:
+        first = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
+        output = model(input_ids=first, use_cache=True)
+    except Exception as error:  # a model's own code may raise anything; the reason is what matters
+        raise UnsupportedModel(
+            f"a plain forward of one token fails ({first_line(error)})"
+        ) from error
+    layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
+    if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
+        raise UnsupportedModel(
+            "its cache does not hold keys and values for every layer, so it cannot be rolled back"
+        )
+    keys = tuple((layer.keys.shape[1], layer.keys.shape[3]) for layer in layers)
+    values = tuple((layer.values.shape[1], layer.values.shape[3]) for layer in layers)
+    return Layout(keys, values, layers[0].keys.dtype, layers[0].keys.device)

@@ -1,0 +1,64 @@
+"""Shapes of recorded forwards, and what becomes of their caches; recording itself needs a GPU."""
+
+import pytest
+from tiny import CONFIGS, decode, new_model, prompts, texts
+
+from leapdecode import SamplingParams
+from leapdecode.model.kv_store import EXACT_BUCKET
+from leapdecode.model.recorded import LEAST_SLOTS, MOST_ROWS, Recorder, power_of_two, record
+from leapdecode.model.runner import Runner
+
+
+def runner_of(architecture: str = "llama") -> Runner:
+    """A runner that makes its forwards as large as recorded ones, and records none of them."""
+    made = Runner(new_model(CONFIGS[architecture]()))
+    made.recorder = Recorder()
+    return made
+
+
+def test_few_numbers_of_rows_and_of_slots():
+    recorder = Recorder()
+    assert [power_of_two(number) for number in (0, 1, 2, 3, 64, 65)] == [0, 1, 2, 4, 64, 128]
+    assert {recorder.padded(rows) for rows in range(1, MOST_ROWS + 1)} == {
+        1, 2, 4, 8, 16, 32, 64, 128
+    }  # fmt: skip
+    assert recorder.padded(MOST_ROWS + 1) == MOST_ROWS + 1
+    assert [recorder.visible(slots) for slots in (1, 256, 257, 1000)] == [
+        LEAST_SLOTS, 256, 512, 1024
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("architecture", CONFIGS)
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_the_text_is_the_same(architecture, batch_size):
+    params = SamplingParams(max_tokens=40, temperature=1.0, seed=3)
+    plain = texts(decode(Runner(new_model(CONFIGS[architecture]())), prompts(), params=params))
+    for name in ("autoregressive", "auto", "lookahead"):
+        found = decode(runner_of(architecture), prompts(), name, batch_size, params)
+        assert texts(found) == plain, name
+
+
+def test_the_largest_cache_stays():
+    runner = runner_of()
+    small, large = runner.cache(1, 64), runner.cache(1, 640)
+    runner.release(large)
+    runner.release(small)
+    assert runner.spare == [large]
+    assert runner.cache(1, 64) is large
+
+
+def test_exact_forwards_see_whole_blocks_and_stay_within_what_was_compared():
+    from leapdecode.model.exact import RowClasses
+
+    runner = runner_of()
+    runner.exact = RowClasses(16, 96, 1.0, (), ends=(64, 128), prompt_ends=(64, 128))
+    assert runner.visible(70, prompt=False) == EXACT_BUCKET
+    assert runner.visible(70, prompt=True) == 128
+    assert [runner.padded(rows) for rows in (1, 17, 33, 65, 97)] == [16, 32, 64, 80, 112]
+    assert runner.padded(33, batch=2) == 48
+
+
+def test_a_model_on_a_cpu_is_not_recorded():
+    runner = Runner(new_model(CONFIGS["llama"]()))
+    record(runner)
+    assert runner.recorder is None
