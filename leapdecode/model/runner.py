@@ -242,7 +242,8 @@ class Runner:
         takes = self.compiled is not None and self.compiled.takes(sequences, rows, num_logits)
         forward = self.compiled if takes and self.compiled is not None else self.model
         if self.recorder and self.recorder.takes(rows, num_logits, cache):
-            return self.recorder(forward, given, cache, (takes, num_logits))
+            weights = self.model.get_input_embeddings().weight.data_ptr()  # a model may be moved
+            return self.recorder(forward, given, cache, (takes, num_logits, weights))
         with FOLDED if self.folds and not takes else contextlib.nullcontext():
             logits: Tensor = forward(**given).logits
         return logits
