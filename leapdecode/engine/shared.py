@@ -12,6 +12,7 @@ from leapdecode.methods.base import Method
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
 from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.planner import Planner
+from leapdecode.model.bigrams import Bigrams, bigrams
 from leapdecode.model.cost import curve_key, doubted, drop_costs, row_costs
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.exact import RowClasses
@@ -22,6 +23,7 @@ from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import EarlierTexts, Store
 
+LINE_BREAK = "\n"  # what the tokens of bigrams stand behind
 MOST_KEPT = 64  # planners, pools, and stores, of different methods and options
 
 
@@ -47,6 +49,14 @@ class Shared:
     def fingerprint(self) -> str:
         """Of the tokenizer, for pools."""
         return fingerprint(self.tokenizer, self.runner.vocabulary)
+
+    @functools.cached_property
+    def bigrams(self) -> Bigrams | None:
+        """What the model says behind single tokens."""
+        if not isinstance(self.runner, Runner):
+            return None
+        before = self.tokenizer(LINE_BREAK)["input_ids"] if self.tokenizer else []
+        return bigrams(self.runner, list(before))
 
     def forget(self) -> None:
         """Start afresh: no planner has learnt anything, nothing is kept of earlier texts."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.planner import Planner
+from leapdecode.model.bigrams import Bigrams
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
@@ -56,10 +57,14 @@ class Method:
     takes_pool: ClassVar[bool] = False
     budget: ClassVar[int | str | None] = None  # where a request names none
     takes_store: ClassVar[bool] = False
+    takes_bigrams: ClassVar[bool] = False
     likeliest: ClassVar[int] = 0  # tokens per node that `observe` is told of, in the verdict
     planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     store: SuffixIndex | None = dataclasses.field(
+        default=None, init=False, repr=False, compare=False
+    )
+    known_bigrams: Bigrams | None = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
     has_draft: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)

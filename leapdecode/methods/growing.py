@@ -1,5 +1,6 @@
 """Growing a token tree best first: the candidate that the walk reaches most likely is next."""
 
+import functools
 import heapq
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
@@ -103,16 +104,17 @@ class Growth:
     def _look(self, node: int) -> None:
         """Ask the sources what follows a node."""
         if self.tree.depths[node] + 1 < self.sequence.remaining:
-            self.offered[node] = self.sources.following(self.contexts[node], node == 0)
-            for token, evidence in self.offered[node].items():
-                self._wait(node, token, evidence)
+            offered = self.offered[node] = self.sources.following(self.contexts[node], node == 0)
+            self._wait(node, offered)
 
-    def _wait(self, node: int, token: int, evidence: Evidence) -> None:
-        chance = self._chance(node, token, evidence)
-        entry = (-self.reached[node] * chance, len(self.waiting), node, token, chance)
-        heapq.heappush(self.waiting, entry)
+    def _wait(self, node: int, offered: dict[int, Evidence]) -> None:
+        """Candidates behind a node take their places in the queue."""
+        reached, waiting = self.reached[node], self.waiting
+        for token, evidence in offered.items():
+            chance = self._chance(node, token, evidence)
+            heapq.heappush(waiting, (-reached * chance, len(waiting), node, token, chance))
 
-    @property
+    @functools.cached_property
     def knows_noise(self) -> bool:
         """Greedy choices have no noise; the rejection verifier draws anew."""
         return not (self.sequence.params.greedy or self.sequence.samples_drafts)
@@ -183,9 +185,7 @@ class Growth:
             tree.chances[node] = chance
             self.reached[node] = self.reached[parent] * chance
         for node, offered in self.offered.items():
-            for token, evidence in offered.items():
-                if tree.child(node, token) is None:
-                    self._wait(node, token, evidence)
+            self._wait(node, {t: e for t, e in offered.items() if tree.child(node, t) is None})
 
     def learn(self, path: list[int], choices: list[int], planner: Planner | None) -> None:
         """Take in which candidates of the accepted nodes were right, and which drafts."""

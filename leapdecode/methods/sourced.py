@@ -11,6 +11,7 @@ from leapdecode.methods.sources import Sources
 from leapdecode.verify.walk import Verdict
 
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
+WIDE = 16  # bigrams per node where noise may choose an unlikely one
 # a draft evaluates nodes that the walk reaches at least with this chance, so many per forward
 LEAST, DRAFTED = 0.02, 16
 TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
@@ -33,6 +34,10 @@ class Sourced(Method):
         return LIKELIEST if recycles else 0
 
     @property
+    def takes_bigrams(self) -> bool:  # type: ignore[override]
+        return "bigram" in self.columns()
+
+    @property
     def wanted_window(self) -> int:
         """Guesses that the model's own choices replace from step to step (Jacobi decoding)."""
         return 0
@@ -43,7 +48,8 @@ class Sourced(Method):
     def begin(self, sequence: Sequence) -> None:
         self.random = private_random(0, sequence)
         self.updated: list[int] = []  # of the window, what the target chose
-        self.sources = Sources(self.columns(), self.store)
+        width = LIKELIEST if sequence.params.greedy else WIDE
+        self.sources = Sources(self.columns(), self.store, self.known_bigrams, width)
         if self.planner is not None and self.trained_block:
             self.planner.window.hoped = TRAINED
         self.chances = self.planner.chances if self.planner is not None else Chances()

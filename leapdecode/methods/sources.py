@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from leapdecode.methods.evidence import Evidence, match_bucket, place_of
+from leapdecode.model.bigrams import Bigrams
 from leapdecode.pools.recycled import RecycledTokens
 from leapdecode.pools.suffixes import LONGEST, SuffixIndex
 from leapdecode.verify.walk import Verdict
@@ -17,12 +18,16 @@ class Sources:
     Args:
         columns: which to ask, names of `evidence.COLUMNS`.
         store: earlier texts.
+        bigrams: what the model says behind single tokens.
+        width: most bigrams at a node.
     """
 
     def __init__(
         self,
         columns: Iterable[str],
         store: SuffixIndex | None = None,
+        bigrams: Bigrams | None = None,
+        width: int = 8,
     ) -> None:
         self.text, self.recycled, self.store = SuffixIndex(), RecycledTokens(), store
         known: dict[str, Following] = {
@@ -33,6 +38,8 @@ class Sources:
         }
         if store is not None:
             known["store"] = lambda context, _: _matches(store, context)
+        if bigrams is not None:
+            known["bigram"] = lambda context, _: bigrams.behind(context[-1])[:width]
         self.asked = [(place_of(name), known[name]) for name in columns if name in known]
 
     def read(self, tokens: list[int]) -> None:
