@@ -1,14 +1,11 @@
 """Bigrams: what the model says behind a single token."""
 
-import math
-
 import pytest
 import torch
 from tiny import CONFIGS, VOCABULARY, new_model
 
 from leapdecode import SamplingParams
 from leapdecode.core.buckets import bucket_of
-from leapdecode.methods.evidence import sharpened
 from leapdecode.model import bigrams as module
 from leapdecode.model.bigrams import LIKELIEST, Bigrams, bigrams, find_bigrams
 from leapdecode.model.runner import Runner
@@ -78,9 +75,3 @@ def test_they_guess_where_nothing_else_does(llm, temperature):
     without = llm.generate("def area(", method="hybrid", sampling=sampling, bigrams=False, **alone)
     assert guessed.token_ids == without.token_ids == plain.token_ids
     assert guessed.stats.target_forwards < without.stats.target_forwards
-
-
-def test_noise_changes_a_chance_less_than_one_probability_for_all_would():
-    unlikely = math.exp(-(1 - 0.01) / 0.01 * math.exp(-6.0))
-    assert 0.01 < sharpened(0.01, 6.0) < unlikely / 4
-    assert sharpened(0.999, 0.0) == pytest.approx(0.999, abs=2e-3)

@@ -14,7 +14,7 @@ from leapdecode import SamplingParams
 from leapdecode.core import ForwardResult, Request, Sequence, TokenTree
 from leapdecode.core.buckets import BOUNDS, BUCKETS, bucket_of
 from leapdecode.methods import make
-from leapdecode.methods.evidence import Chances, match_bucket, place_of, sharpened
+from leapdecode.methods.evidence import SPREAD, Chances, drawn, match_bucket, place_of, sharpened
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
@@ -118,8 +118,16 @@ def test_the_chance_of_a_token_whose_noise_is_known(chance, noise):
     others = -torch.log(-torch.log(torch.rand(40_000, 3, dtype=torch.float64)))
     highest = (others + math.log((1 - chance) / 3)).amax(-1)
     won = float((math.log(chance) + noise > highest).double().mean())
-    assert sharpened(chance, noise) == pytest.approx(won, abs=0.01)
+    assert drawn(chance, noise) == pytest.approx(won, abs=0.01)
     assert abs(chance - won) > 0.01  # the noise tells something
+
+
+def test_a_candidate_is_possible_with_less_than_certainty():
+    chance, noise = 0.01, 6.0
+    possible = chance**SPREAD
+    assert sharpened(chance, noise) == possible * drawn(chance / possible, noise)
+    assert chance < sharpened(chance, noise) < drawn(chance, noise) / 4
+    assert sharpened(0.999, 0.0) == pytest.approx(0.999, abs=2e-3)
 
 
 def test_noise_of_one_token_is_that_of_the_sampler():

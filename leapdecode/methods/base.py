@@ -6,15 +6,17 @@ import dataclasses
 import random
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.planner import Planner
-from leapdecode.model.bigrams import Bigrams
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
+
+if TYPE_CHECKING:
+    from leapdecode.model.bigrams import Bigrams
 
 MOST = 4096  # of a number that is an option, as `MAX_NODES` of a tree
 Asking = Generator[Asked, ForwardResult | None, TokenTree]
@@ -64,7 +66,7 @@ class Method:
     store: SuffixIndex | None = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
-    known_bigrams: Bigrams | None = dataclasses.field(
+    known_bigrams: "Bigrams | None" = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
     has_draft: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)

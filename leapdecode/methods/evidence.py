@@ -91,8 +91,12 @@ class Chances:
         return "draft" if name == "draw" else name
 
 
+def drawn(probability: float, noise: float) -> float:
+    """The chance that a token of that probability, whose Gumbel noise is known, is drawn."""
+    return math.exp(-(1 - probability) / probability * math.exp(-noise))
+
+
 def sharpened(chance: float, noise: float) -> float:
-    """The chance of a token whose Gumbel noise is known, see the head of this file."""
-    informed: float = chance**SPREAD
-    probability = chance / informed
-    return informed * math.exp(-(1 - probability) / probability * math.exp(-noise))
+    """The chance of a candidate whose Gumbel noise is known, see the head of this file."""
+    possible: float = chance**SPREAD
+    return possible * drawn(chance / possible, noise)

@@ -1,12 +1,15 @@
 """Sources of guesses side by side: what each knows of a text, as evidence for its next tokens."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from leapdecode.methods.evidence import Evidence, match_bucket, place_of
-from leapdecode.model.bigrams import Bigrams
 from leapdecode.pools.recycled import RecycledTokens
 from leapdecode.pools.suffixes import LONGEST, SuffixIndex
 from leapdecode.verify.walk import Verdict
+
+if TYPE_CHECKING:
+    from leapdecode.model.bigrams import Bigrams
 
 MATCHED = 3  # tokens that suffix matches give at a node
 Following = Callable[[list[int], bool], Iterable[tuple[int, int]]]  # (context, at root) -> buckets
@@ -26,7 +29,7 @@ class Sources:
         self,
         columns: Iterable[str],
         store: SuffixIndex | None = None,
-        bigrams: Bigrams | None = None,
+        bigrams: "Bigrams | None" = None,
         width: int = 8,
     ) -> None:
         self.text, self.recycled, self.store = SuffixIndex(), RecycledTokens(), store
