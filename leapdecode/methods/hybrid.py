@@ -12,8 +12,8 @@ class Hybrid(Sourced):
     name = "hybrid"
     paper = (
         "suffix matches (SuffixDecoding), Token Recycling, copy-logit (RACER) and last logit "
-        "(LogitSpec), joined as in Goose; a draft model where there is one; Jacobi guesses (CLLM) "
-        "where the model was trained for them"
+        "(LogitSpec), the model's own bigrams (The N-Grammys), joined as in Goose; a draft model "
+        "where there is one; Jacobi guesses (CLLM) where the model was trained for them"
     )
     takes_store = True
     takes_draft = True

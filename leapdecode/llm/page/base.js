@@ -35,6 +35,7 @@ const LABELS = {
   target: "target: the model itself",
   pair: "pair (recycling)",
   token: "token (recycling)",
+  bigram: "bigram (the model's own)",
 };
 let traces = given.traces,
   batch = given.traces.slice(-1),
