@@ -21,7 +21,9 @@ class Hybrid(Sourced):
     suffix: bool = option(True, "what followed the same tokens in the text, and in a store")
     recycling: bool = option(True, "what the model found likely behind the same one or two tokens")
     last: bool = option(True, "what the model found likely instead of the pending token")
-    bigrams: bool = option(True, "what the model says behind a token alone, found once")
+    bigrams: bool = option(
+        True, "what the model says behind a token alone; not where a draft is asked"
+    )
     window: int = option(
         -1, "guesses that the model's own choices replace until they agree (Jacobi); -1: as many "
         "as it was trained for, which is none for most models", low=-1,
@@ -40,6 +42,7 @@ class Hybrid(Sourced):
     def columns(self) -> Iterable[str]:
         switches = {
             "suffix": self.suffix, "store": self.suffix, "pair": self.recycling,
-            "token": self.recycling, "last": self.last, "bigram": self.bigrams,
+            "token": self.recycling, "last": self.last,
+            "bigram": self.bigrams and not self.asks_draft,
         }  # fmt: skip
         return [name for name, on in switches.items() if on]
