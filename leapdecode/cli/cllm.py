@@ -157,7 +157,8 @@ def needed(output: Path | None) -> Path:
 
 def made_with(llm: Any) -> dict[str, Any]:
     """What trajectories depend on, beside their settings."""
-    from leapdecode.measure.machine import machine, weights_digest
+    from leapdecode.measure.machine import machine
+    from leapdecode.model.facts import weights_digest
 
     return {
         "model": llm.name,

@@ -9,8 +9,9 @@ from typing import Any
 
 from leapdecode.measure.bench import Bench, Workload
 from leapdecode.measure.contenders import Contender, Ours
-from leapdecode.measure.machine import machine, note_of, revision, weights_digest
+from leapdecode.measure.machine import machine, note_of, revision
 from leapdecode.measure.peers import PeerContender
+from leapdecode.model.facts import weights_digest
 
 
 def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any]:

@@ -59,13 +59,3 @@ def note_of(model: str | None) -> str | None:
     """What a folder of an inflated model says of itself: whose text, at whose cost."""
     path = Path(model or "") / "inflated.json"
     return str(json.loads(path.read_text())["note"]) if path.is_file() else None
-
-
-def weights_digest(model: Any) -> str:
-    """Of the first values of every weight, so that a run is not resumed with other weights of one
-    name.
-    """
-    found = hashlib.sha256()
-    for parameter in model.parameters():
-        found.update(parameter.detach().flatten()[:64].float().cpu().numpy().tobytes())
-    return found.hexdigest()[:16]

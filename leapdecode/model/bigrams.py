@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import secrets
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from leapdecode.core.buckets import bucket_of
-from leapdecode.model.facts import announce, cache_file
+from leapdecode.model.facts import announce, cache_file, replace_file, weights_digest
 from leapdecode.model.masks import RowPlan
 
 if TYPE_CHECKING:
@@ -105,15 +103,15 @@ def find_bigrams(
 
 
 def _path(runner: Runner, before: list[int]) -> Path | None:
-    """The file of a model's bigrams, named by its weights; None without a cache folder."""
+    """The file of a model's bigrams, named by its name and weights; None without a cache folder."""
     folder = cache_file()
     if folder is None:
         return None
-    digest = hashlib.sha256(repr((FORMAT, before, str(runner.dtype), runner.quantized)).encode())
-    for weights in runner.model.parameters():
-        few = [] if weights.is_meta else weights.detach().flatten()[:8].tolist()
-        digest.update(repr((tuple(weights.shape), few)).encode())
-    return folder.with_name(f"bigrams-{digest.hexdigest()[:24]}.safetensors")
+    # of a model that lies elsewhere no weights can be read here
+    what = (runner.model.config.name_or_path, runner.vocabulary, weights_digest(runner.model))
+    how = (FORMAT, before, str(runner.dtype), runner.quantized, *what)
+    name = hashlib.sha256(repr(how).encode()).hexdigest()[:24]
+    return folder.with_name(f"bigrams-{name}.safetensors")
 
 
 def _read(path: Path | None) -> tuple[Tensor, Tensor] | None:
@@ -130,14 +128,8 @@ def _read(path: Path | None) -> tuple[Tensor, Tensor] | None:
 
 
 def _write(path: Path | None, found: tuple[Tensor, Tensor]) -> None:
-    """Keep them in one move; a folder that refuses is left alone."""
-    if path is None:
-        return
-    beside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    with contextlib.suppress(OSError, SafetensorError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            save_file(dict(zip(("tokens", "chances"), found, strict=True)), beside)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+    """Keep them where there is a cache folder."""
+    held = dict(zip(("tokens", "chances"), found, strict=True))
+    if path is not None:
+        with contextlib.suppress(SafetensorError):
+            replace_file(path, lambda beside: save_file(held, beside))

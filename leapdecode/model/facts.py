@@ -11,6 +11,7 @@ import platform
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,12 +83,21 @@ def _dated(entry: Any) -> bool:
 
 
 def _write(path: Path, entries: dict[str, dict[str, Any]]) -> None:
-    """Replace the file in one move; other processes and threads see the old one or the new one."""
+    """Replace the file of facts."""
+    text = json.dumps(entries, indent=1)
+    replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))
+
+
+def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
+    """Replace a file in one move; other processes and threads see the old one or the new one.
+
+    `write` writes the new one to the path that it is given. A folder that refuses is left alone.
+    """
     beside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            beside.write_text(json.dumps(entries, indent=1), encoding="utf-8")
+            write(beside)
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
@@ -109,6 +119,17 @@ def device_name(device: torch.device) -> str:
     lines = facts.read_text(errors="replace").splitlines() if facts.exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.processor() or platform.machine())
+
+
+def weights_digest(model: Any) -> str:
+    """Of the first values of every weight that is not elsewhere, to tell models of one shape
+    apart.
+    """
+    found = hashlib.sha256()
+    for weights in model.parameters():
+        if not weights.is_meta:
+            found.update(weights.detach().flatten()[:64].float().cpu().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def model_key(runner: Runner) -> str:

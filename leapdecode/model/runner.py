@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ class Runner:
         Not one that is wastefully large, unless forwards were recorded in it.
         """
         slots = self.bucketed(slots)
-        most = 4 * slots if self.recorder is None else SPARE_BYTES
+        most = 4 * slots if self.recorder is None else math.inf
         with self.lock:
             for number, cache in enumerate(self.spare):
                 if cache.batch_slots == batch_slots and slots <= cache.slots <= most:
@@ -139,8 +140,8 @@ class Runner:
             return
         with self.lock:
             others = [one for one in self.spare if one.batch_slots != cache.batch_slots]
-            alike = [one for one in self.spare if one.batch_slots == cache.batch_slots]
             if self.recorder:
+                alike = [one for one in self.spare if one.batch_slots == cache.batch_slots]
                 cache = max([cache, *alike], key=lambda one: one.slots)
             self.spare = [cache, *others]
             self.shrink(SPARE_BYTES)

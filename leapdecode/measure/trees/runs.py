@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from leapdecode.errors import OptionError
-from leapdecode.measure.machine import machine, note_of, revision, weights_digest
+from leapdecode.measure.machine import machine, note_of, revision
+from leapdecode.model.facts import weights_digest
 
 VOLATILE = ("argv", "limit")  # may differ between the halves of one run
 
