@@ -58,7 +58,9 @@ def test_compiled(dtype):
             ).unexplained
             == 0
         )
-    assert llm.runner.compiled.uncompiled == llm.draft_runner.compiled.uncompiled == 0
+    for runner in (llm.runner, llm.draft_runner):
+        assert runner.compiled.uncompiled == 0
+        assert runner.recorder is not None, "compiled forwards are recorded, too"
 
 
 def test_models_overlap_on_streams_of_their_own():

@@ -1,11 +1,12 @@
 """Shapes of recorded forwards, and what becomes of their caches; recording itself needs a GPU."""
 
 import pytest
+import torch
 from tiny import CONFIGS, decode, new_model, prompts, texts
 
 from leapdecode import SamplingParams
 from leapdecode.model.kv_store import EXACT_BUCKET
-from leapdecode.model.recorded import LEAST_SLOTS, MOST_ROWS, Recorder, power_of_two, record
+from leapdecode.model.recorded import LEAST_SLOTS, MOST_ROWS, Recorder, power_of_two, record, twin
 from leapdecode.model.runner import Runner
 
 
@@ -62,3 +63,29 @@ def test_a_model_on_a_cpu_is_not_recorded():
     runner = Runner(new_model(CONFIGS["llama"]()))
     record(runner)
     assert runner.recorder is None
+
+
+def test_what_a_recording_reads_is_laid_out_like_what_was_given():
+    packed = torch.arange(24).view(3, 2, 4)
+    for given in (packed[1], packed[2][0], packed[2].T):
+        made = twin(given)
+        assert torch.equal(made, given)
+        assert made.stride() == given.stride()
+        assert made.storage_offset() == given.storage_offset()
+        assert made.data_ptr() != given.data_ptr()
+
+
+def test_code_compiled_for_what_was_given_serves_a_recording():
+    from torch._dynamo.utils import counters
+
+    compiled = torch.compile(lambda slots: slots * 2, backend="eager", dynamic=True)
+
+    def times_compiled(slots: torch.Tensor) -> int:
+        compiled(slots)
+        return counters["stats"]["unique_graphs"]
+
+    for rows in (3, 4, 5):
+        given = torch.arange(3 * rows).view(3, 1, rows)[2][0]
+        before = times_compiled(given)
+        assert times_compiled(twin(given)) == before
+    assert times_compiled(given.clone()) == before + 1

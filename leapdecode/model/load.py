@@ -205,9 +205,9 @@ def prepare(
         return plain_runner(
             model, error, fallback if quantize is None and ranks.size == 1 else None
         )
-    record(runner)
     if compiled:
         _compile(runner)
+    record(runner)
     if exact:
         _make_exact(runner, exact)
     return runner

@@ -40,6 +40,15 @@ def power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length() if number > 1 else number
 
 
+def twin(tensor: Tensor) -> Tensor:
+    """A copy with the same strides and offset into its storage, in which compiled code would tell
+    a plain copy apart and be compiled anew, which no recording survives.
+    """
+    offset = int(tensor.storage_offset())
+    storage = tensor.new_empty(tensor.untyped_storage().nbytes() // tensor.element_size())
+    return storage.as_strided(tensor.size(), tensor.stride(), offset).copy_(tensor)
+
+
 @dataclass(slots=True)
 class Recording:
     """A graph, the tensors that it reads, and the logits [B, R, V] that a replay writes."""
@@ -119,14 +128,14 @@ class Recorder:
         shared, index = aimed.shared, aimed.index
         own = dict(given)
         for name in ("input_ids", "position_ids"):
-            own[name] = given[name].clone()
+            own[name] = twin(given[name])
         own["attention_mask"] = (
-            {kind: one.clone() for kind, one in mask.items()}
+            {kind: twin(one) for kind, one in mask.items()}
             if isinstance(mask, dict)
-            else mask.clone()
+            else twin(mask)
         )
-        aimed.shared = None if shared is None else shared.clone()
-        aimed.index = {heads: one.clone() for heads, one in index.items()}
+        aimed.shared = None if shared is None else twin(shared)
+        aimed.index = {heads: twin(one) for heads, one in index.items()}
         inputs = _inputs(own, cache)
         self.stream = self.stream or torch.cuda.Stream(own["input_ids"].device)
         graph, others = torch.cuda.CUDAGraph(), filter(None, cache.recordings.values())
