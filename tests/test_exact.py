@@ -225,20 +225,32 @@ def test_a_model_without_a_class_is_refused_by_name(monkeypatch):
         LLM(model, exact="yes")
 
 
-def test_rows_that_depend_on_their_number_are_noticed(monkeypatch):
-    """A mutant: a layer whose last bit depends on how many rows there are has no class."""
+@pytest.mark.parametrize(
+    "nudge",
+    [
+        pytest.param(lambda output: 1e-6 * (output.shape[1] % 7), id="number"),
+        pytest.param(
+            lambda output: 1e-6 * (torch.arange(output.shape[1]) % 7)[:, None], id="place"
+        ),
+    ],
+)
+def test_rows_that_depend_on_others_are_noticed(nudge, request):
+    """Mutants: a layer whose last bit depends on how many rows there are leaves one number of rows,
+    and one whose last bit depends on where a row stands leaves none.
+    """
     model = new_model(CONFIGS["llama"](), torch.float32)
     runner = LLM(model, exact=False).runner
-    assert find_row_classes(runner).unit
+    usual = find_row_classes(runner)
+    assert 2 * usual.unit <= usual.most
 
-    def nudge(module, inputs, output):
-        return output * (1 + 1e-6 * (output.shape[1] % 7))
-
-    handle = model.model.layers[0].mlp.register_forward_hook(nudge)
+    handle = model.model.layers[0].mlp.register_forward_hook(
+        lambda module, inputs, output: output * (1 + nudge(output))
+    )
     try:
-        assert not find_row_classes(runner).unit
+        found = find_row_classes(runner)
     finally:
         handle.remove()
+    assert found.unit == (found.most if "number" in request.node.name else 0)
 
 
 def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkeypatch):

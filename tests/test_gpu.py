@@ -1,13 +1,17 @@
 """The same promises on a CUDA device: `pytest -m gpu`."""
 
+import random
+
 import pytest
 import torch
+import transformers
 from tiny import CONFIGS, decode, draft_of, finish, new_model, prompts, texts
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request
 from leapdecode.measure.audit import audit
 from leapdecode.methods import names
+from leapdecode.model.load import prepare
 from leapdecode.model.recorded import record
 from leapdecode.model.runner import Runner
 
@@ -91,3 +95,24 @@ def test_forwards_with_a_value_that_the_host_waits_for_are_launched():
     on = Runner(new_model(CONFIGS["mixtral"]()).cuda())
     record(on)
     assert on.recorder is None
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_exact_texts_at_the_width_of_7b(compiled):
+    """Random weights have near-ties in every text, so a forward with other bits soon shows."""
+    sizes = {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32}
+    config = transformers.LlamaConfig(
+        **sizes, num_hidden_layers=3, num_key_value_heads=8, vocab_size=32000
+    )
+    torch.manual_seed(0)
+    with torch.device("cuda"):
+        model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    on = prepare(model, compiled=compiled, exact=True)
+    assert on.recorder is not None
+    source = random.Random(0)
+    asked = [source.choices(range(32000), k=length) for length in (3, 40, 200, 480, 700, 1500)]
+    for temperature in (0.0, 1.0):
+        params = SamplingParams(max_tokens=100, temperature=temperature, seed=3)
+        plain = texts(decode(on, asked, params=params))
+        for name in ("auto", "lookahead", "token_recycling"):
+            assert texts(decode(on, asked, name, params=params)) == plain, name

@@ -20,10 +20,11 @@ def runner_of(architecture: str = "llama") -> Runner:
 def test_few_numbers_of_rows_and_of_slots():
     recorder = Recorder()
     assert [power_of_two(number) for number in (0, 1, 2, 3, 64, 65)] == [0, 1, 2, 4, 64, 128]
-    assert {recorder.padded(rows) for rows in range(1, MOST_ROWS + 1)} == {
+    assert {recorder.padded(rows, few=True) for rows in range(MOST_ROWS + 1)} == {0, 1, 8, 32, 128}
+    assert {recorder.padded(rows, few=False) for rows in range(1, MOST_ROWS + 1)} == {
         1, 2, 4, 8, 16, 32, 64, 128
     }  # fmt: skip
-    assert recorder.padded(MOST_ROWS + 1) == MOST_ROWS + 1
+    assert recorder.padded(MOST_ROWS + 1, few=True) == MOST_ROWS + 1
     assert [recorder.visible(slots) for slots in (1, 256, 257, 1000)] == [
         LEAST_SLOTS, 256, 512, 1024
     ]  # fmt: skip

@@ -18,6 +18,7 @@ from leapdecode.model.runner import Runner
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 CONTEXTS = (64, 512)
+WARM_UP = 3  # rounds before forwards are timed where they are recorded: launch, record, replay
 SECONDS = 4.0  # that repeats may take at a context, where nobody asked for a curve
 STEEP = 8.0  # times one row's: forwards that no planner would choose
 DOUBTED = "doubted"  # of an entry: whether forwards have contradicted its curve once
@@ -62,6 +63,7 @@ def _times(
     source = random.Random(0)
     probe = source.choices(range(runner.vocabulary), k=context + max(counts))
     texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
+    kept_before = runner.kept_bytes
     cache = runner.open(batch, context + max(counts))
     for text in texts:
         cache.allocate(text)
@@ -75,8 +77,9 @@ def _times(
             raw.logits_NV.max(-1).indices.tolist()  # a step chooses at every row
         return time.perf_counter() - began
 
-    # the first round warms up, and shows what there is time for
-    first = {rows: timed(rows) for rows in counts}
+    # the first rounds warm up, and the last of them shows what there is time for
+    for _ in range(WARM_UP if runner.recorder else 1):
+        first = {rows: timed(rows) for rows in counts}
     if seconds is not None:
         counts = _worth_timing(first)
         repeats = max(min(repeats, int(seconds / sum(first[rows] for rows in counts))), 1)
@@ -86,7 +89,7 @@ def _times(
         for rows in source.sample(counts, len(counts)):
             taken[rows].append(timed(rows))
     cache.close()
-    runner.shrink(0)  # it is in nobody's account
+    runner.shrink(kept_before)  # more is in nobody's account
     return runner.ranks.agreed(taken)
 
 

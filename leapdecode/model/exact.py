@@ -28,7 +28,7 @@ from leapdecode.model.kv_store import EXACT_BUCKET
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-FORMAT = 10  # of what is kept on disk
+FORMAT = 11  # of what is kept on disk
 UNITS = (1, 2, 4, 8, 16, 32)
 # tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
 MOSTS = (64, 48, 32, 16)
@@ -120,22 +120,26 @@ class RowClasses:
         yield batch
 
 
-def _difference(probe: Probe, unit: int, reference: list[Tensor]) -> str:
-    """What, if anything, differs from `reference` in forwards of multiples of `unit` rows."""
-    most = len(reference[0])
+def _difference(probe: Probe, unit: int, most: int, context: int) -> str:
+    """What, if anything, differs between forwards of multiples of `unit` rows, up to `most`."""
+
+    def agrees(count: int, rows: int, **how: int) -> bool:
+        return same(probe.chain(count, rows, context=context, **how), reference)
+
+    reference = probe.chain(most, most, context=context)
     for size in sorted({unit * number for number in MULTIPLES if unit * number < most} | {most}):
-        if not same(probe.chain(min(max(size, COMPARED), most), size), reference):
+        if not agrees(min(max(size, COMPARED), most), size):
             return f"rows in forwards of {size} differ from rows in forwards of {most}"
     compared = min(COMPARED, most)
     for step in STEPS:
-        if step < unit and not same(probe.chain(compared, unit, step=step), reference):
+        if step < unit and not agrees(compared, unit, step=step):
             return f"rows in forwards of {unit} differ with what the other rows hold"
-    if not same(probe.chain(compared, 2 * unit, more=1), reference):
+    if not agrees(compared, min(2 * unit, most), more=1):
         return "rows differ with the number of visible slots"
     # compiled forwards take one sequence each
     for batch in BATCHES if not probe.runner.compiled else ():
         for rows in (unit, 2 * unit):
-            if batch * rows <= most and not same(probe.chain(compared, rows, batch), reference):
+            if batch * rows <= most and not agrees(compared, rows, batch=batch):
                 return f"rows in a batch of {batch} differ from rows of a text alone"
     return ""
 
@@ -196,9 +200,10 @@ def _unit(probe: Probe, most: int) -> tuple[int, str]:
     """The smallest unit whose multiples up to `most` rows agree; 0 and what differed where there is
     none.
     """
-    reference, reason = probe.chain(most, most), "its context is too short to tell"
-    for unit in itertools.takewhile(lambda unit: 2 * unit <= most, UNITS):
-        reason = _difference(probe, unit, reference)
+    reason = "its context is too short to tell"
+    for unit in itertools.takewhile(lambda unit: unit <= most, UNITS):
+        found = (_difference(probe, unit, most, context) for context in probe.contexts)
+        reason = next(filter(None, found), "")
         if not reason:
             return unit, ""
     return 0, reason

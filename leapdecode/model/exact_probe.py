@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 128
 CONTEXT = 700  # cached tokens behind which rows are compared: one whole block of keys and a part
+# further ones on GPUs, whose kernels are chosen by the number of visible slots, too
+ON_GPUS = (40, 1300)
 TIMES = 15  # forwards of each kind that are timed; the fastest counts
 PRICED = (100, 300, 700)  # cached tokens behind which exact steps are timed against inexact ones
 
@@ -33,7 +35,10 @@ class Probe:
         while 2 * self.most > runner.max_length and self.most > 1:
             self.most //= 2
         self.context = min(CONTEXT, runner.max_length - self.most)
-        self.held = min(max(self.context, 2 * EXACT_BUCKET), runner.max_length)
+        further = ON_GPUS if runner.device.type != "cpu" else ()
+        room = runner.max_length - self.most
+        self.contexts = (self.context, *(one for one in further if one <= room))
+        self.held = min(max(*self.contexts, 2 * EXACT_BUCKET), runner.max_length)
         self.longest = min(CHUNK, runner.max_length)  # tokens of a text evaluated at once
         self.tokens = random.Random(0).choices(
             range(runner.vocabulary), k=max(2 * self.most, self.longest)
@@ -104,36 +109,47 @@ class Probe:
         self.runner.exact = before
         return self.runner.ranks.agreed(taken[True] / taken[False] if taken[False] else 1.0)
 
-    def plan(self, row: int, first: int, count: int) -> RowPlan:
+    def plan(self, row: int, first: int, count: int, context: int | None = None) -> RowPlan:
         """A chain of `count` of the probe's tokens from the `first` on, behind those before it."""
         tokens = self.tokens[first : first + count]
         ancestors = [(2 << place) - 1 for place in range(count)]
-        base = self.context + first
+        base = (self.context if context is None else context) + first
         return RowPlan(row, base, base, [], [*range(count)], tokens, ancestors, [*range(count)])
 
     def chain(
-        self, count: int, rows: int, batch: int = 1, more: int = 0, step: int = 0
+        self,
+        count: int,
+        rows: int,
+        batch: int = 1,
+        more: int = 0,
+        step: int = 0,
+        context: int | None = None,
     ) -> list[Tensor]:
         """What a chain of `count` tokens gives, evaluated in forwards of `rows` rows per sequence.
 
         Returns its logits [count, V] and its keys and values [count, ...]. `more` further blocks of
         slots are visible. Neighbours in the batch hold other tokens, and fewer of them. With a
         `step` only so many of the rows are the chain's, as in plain decoding, and the rest is
-        padded.
+        padded. The chain stands behind `context` tokens, or the probe's own number.
         """
-        asked = (count, rows, batch, more, step or rows)
+        context = self.context if context is None else context
+        asked = (count, rows, batch, more, step or rows, context)
         if asked not in self.chains:
             self.chains[asked] = self._evaluate(*asked)
         return self.chains[asked]
 
-    def _evaluate(self, count: int, rows: int, batch: int, more: int, step: int) -> list[Tensor]:
-        cache, logits = self.cache(batch), []
+    def _evaluate(
+        self, count: int, rows: int, batch: int, more: int, step: int, context: int
+    ) -> list[Tensor]:
+        cache, logits = self.cache(batch, context), []
         for first in range(0, count, step):
             size = min(step, count - first)
-            plans = [self.plan(0, first, size)]
-            plans += [self.plan(row, first + row, max(size - row, 1)) for row in range(1, batch)]
+            plans = [self.plan(0, first, size, context)]
+            plans += [
+                self.plan(row, first + row, max(size - row, 1), context) for row in range(1, batch)
+            ]
             logits.append(self.runner.call(plans, cache, rows=rows, more=more)[0][0, :size])
-        return [torch.cat(logits), *self._states(cache, self.context, count)]
+        return [torch.cat(logits), *self._states(cache, context, count)]
 
     def text(self, count: int, rows: int) -> list[Tensor]:
         """The keys and values [count, ...] of a text of `count` tokens, evaluated in chunks of

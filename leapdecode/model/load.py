@@ -27,7 +27,7 @@ from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import faster, fits, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
-from leapdecode.model.recorded import record
+from leapdecode.model.recorded import record, record_ahead
 from leapdecode.model.runner import Runner
 
 ATTENTION = ("auto", "sdpa", "eager")
@@ -210,6 +210,7 @@ def prepare(
     record(runner)
     if exact:
         _make_exact(runner, exact)
+    record_ahead(runner)
     return runner
 
 

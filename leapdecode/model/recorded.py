@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("leapdecode")
 MOST_ROWS, MOST_TEXT = 128, 2  # rows of a recorded forward, and of them missing text
+# rows of a sequence alone: on an H100 one takes 9.4 ms at 7B, 8 take 10.3, 32 10.8 and 128 11.6
+ALONE = (0, 1, 8, 32, MOST_ROWS)
 LEAST_SLOTS = 256  # visible slots are this times a power of two
 MOST_RECORDINGS = 64  # of a cache; the oldest go
 TRIED = (5, 20, 70)  # cached tokens behind which replayed forwards are compared with launched ones
 TRIED_ROWS = 4
+AHEAD = (64, 300)  # cached tokens behind which the first forwards of a text are recorded at loading
+RESERVED, RESERVED_BYTES = 2048, 1 << 29  # most slots of the cache for that, and what it may take
 ONE_AT_A_TIME = threading.Lock()  # of recordings under way, whatever their models
 
 
@@ -75,9 +79,13 @@ class Recorder:
         self.on = False
         self.stream: Any = None  # on which forwards are recorded
 
-    def padded(self, rows: int) -> int:
-        """The number of rows per sequence that a forward of `rows` each is padded to."""
-        return power_of_two(rows) if rows <= MOST_ROWS else rows
+    def padded(self, rows: int, few: bool) -> int:
+        """The number of rows per sequence that a forward of `rows` each is padded to, out of `few`
+        numbers or more.
+        """
+        if rows > MOST_ROWS:
+            return rows
+        return next(one for one in ALONE if one >= rows) if few else power_of_two(rows)
 
     def visible(self, slots: int) -> int:
         """How many slots attention sees where it needs `slots`."""
@@ -191,14 +199,41 @@ def record(runner: Runner) -> None:
 
 def _tried(runner: Runner) -> list[Tensor]:
     """Logits [`TRIED_ROWS`, V] of chains behind each number of cached tokens."""
-    rows, found = TRIED_ROWS, list[Tensor]()
-    if runner.max_length < max(TRIED) + rows:
+    if runner.max_length < max(TRIED) + TRIED_ROWS:
         raise UnsupportedModel("its context is too short to try")
-    cache = runner.cache(1, max(TRIED) + rows)
-    ancestors, depths = [(2 << place) - 1 for place in range(rows)], [*range(rows)]
+    found, cache = list[Tensor](), runner.cache(1, max(TRIED) + TRIED_ROWS)
     for length in TRIED:
-        tokens = [(length + place) % runner.vocabulary for place in range(rows)]
-        plan = RowPlan(0, length, length, [], depths, tokens, ancestors, depths)
-        found.append(runner.call([plan], cache, rows)[0][0].clone())
+        plan = _chain(runner, length, TRIED_ROWS)
+        found.append(runner.call([plan], cache, TRIED_ROWS)[0][0].clone())
     runner.release(cache)
     return found
+
+
+def _chain(runner: Runner, length: int, rows: int) -> RowPlan:
+    """A chain of `rows` made-up tokens behind `length` others."""
+    tokens = [(length + place) % runner.vocabulary for place in range(rows)]
+    ancestors, depths = [(2 << place) - 1 for place in range(rows)], [*range(rows)]
+    return RowPlan(0, length, length, [], depths, tokens, ancestors, depths)
+
+
+@torch.inference_mode()
+def record_ahead(runner: Runner) -> None:
+    """Record what short texts will need, in a spare cache that most texts fit into.
+
+    A recording takes some 50 ms, and all of them are lost where a text needs a larger cache.
+    """
+    if runner.recorder is None:
+        return
+    most = MOST_ROWS if runner.exact is None else runner.exact.most
+    counts = sorted({runner.padded(rows) for rows in ALONE[1:] if rows <= most})
+    bytes_per_token = max(runner.layout.bytes_per_token, 1)
+    slots = min(RESERVED, runner.max_length, RESERVED_BYTES // bytes_per_token)
+    asked = [(length, rows) for length in AHEAD for rows in counts if length + rows <= slots]
+    try:
+        cache = runner.cache(1, slots)
+        for length, rows in asked:
+            for _ in range(2):  # the first one is launched
+                runner.call([_chain(runner, length, rows)], cache, rows)
+        runner.release(cache)
+    except RuntimeError as error:  # no memory is left
+        LOG.info("nothing is recorded ahead: %s", first_line(error))

@@ -97,7 +97,7 @@ class Runner:
         padded = self.exact.padded(rows, batch) if self.exact else rows
         if self.recorder is None:
             return padded
-        wider = self.recorder.padded(padded)
+        wider = self.recorder.padded(padded, few=batch == 1 and self.exact is None)
         return padded if self.exact and wider * batch > self.exact.most else wider
 
     def cache_bytes(self, room: Room) -> int:
