@@ -83,7 +83,7 @@ def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
         max_tokens=96, temperature=temperature, ignore_eos=True, logits_processors=(Unguessable(),)
     )
     # one guess in 2,048 is right by luck, so these make few
-    trees = ("auto", "bigrams", "hybrid", "suffix", "token_recycling")
+    trees = ("auto", "extrapolation", "hybrid", "suffix", "token_recycling")
     few = {"nodes": 3} if method in trees else {}
     result = llm.generate("def fib(n):\n    return fib(n", method=method, sampling=sampling, **few)
     plain = llm.generate(

@@ -1,7 +1,6 @@
 """Sources of guesses: what each remembers, what chance a guess is given, and how a tree grows."""
 
 import itertools
-import math
 import random
 
 import pytest
@@ -14,7 +13,7 @@ from leapdecode import SamplingParams
 from leapdecode.core import ForwardResult, Request, Sequence, TokenTree
 from leapdecode.core.buckets import BOUNDS, BUCKETS, bucket_of
 from leapdecode.methods import make
-from leapdecode.methods.evidence import SPREAD, Chances, drawn, match_bucket, place_of, sharpened
+from leapdecode.methods.evidence import USUAL, Chances, match_bucket, place_of
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.sources import Sources
@@ -110,24 +109,17 @@ def test_chances_start_as_fitted_and_learn():
     assert chances.of(evidence) > 0.8
 
 
-@pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("noise", [-0.5, 0.5, 2.5])
-def test_the_chance_of_a_token_whose_noise_is_known(chance, noise):
-    """Against 40,000 draws of the others' noise, three other tokens sharing what is left."""
-    torch.manual_seed(0)
-    others = -torch.log(-torch.log(torch.rand(40_000, 3, dtype=torch.float64)))
-    highest = (others + math.log((1 - chance) / 3)).amax(-1)
-    won = float((math.log(chance) + noise > highest).double().mean())
-    assert drawn(chance, noise) == pytest.approx(won, abs=0.01)
-    assert abs(chance - won) > 0.01  # the noise tells something
-
-
-def test_a_candidate_is_possible_with_less_than_certainty():
-    chance, noise = 0.01, 6.0
-    possible = chance**SPREAD
-    assert sharpened(chance, noise) == possible * drawn(chance / possible, noise)
-    assert chance < sharpened(chance, noise) < drawn(chance, noise) / 4
-    assert sharpened(0.999, 0.0) == pytest.approx(0.999, abs=2e-3)
+def test_great_noise_speaks_for_a_candidate_and_is_learnt_beside():
+    chances, evidence = Chances(noisy=True), [place_of("token") + 3]
+    by_noise = [chances.of(evidence, noise) for noise in (-1.0, 0.5, USUAL, 8.0)]
+    assert by_noise == sorted(by_noise)
+    assert by_noise[2] == chances.of(evidence) != Chances().of(evidence)
+    lasting = Chances(noisy=True)
+    for _ in range(50):
+        chances.learn(evidence, hit=True, noise=8.0)
+        lasting.learn(evidence, hit=True, noise=-1.0)
+    # where noise explains a hit, the evidence is believed less
+    assert by_noise[2] < chances.of(evidence) < lasting.of(evidence)
 
 
 def test_noise_of_one_token_is_that_of_the_sampler():

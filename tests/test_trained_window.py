@@ -7,7 +7,7 @@ from leapdecode.model.traits import TRAINED_BLOCK, trained_block
 from leapdecode.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=48)
-ALONE = {"suffix": False, "recycling": False, "last": False, "bigrams": False, "draft": False}
+ALONE = {"suffix": False, "recycling": False, "last": False, "extrapolation": False, "draft": False}
 
 
 @pytest.fixture

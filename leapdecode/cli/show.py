@@ -30,7 +30,7 @@ COLOURS = {
     "pair": "bright_magenta",
     "token": "bright_cyan",
     "last": "bright_red",
-    "bigram": "bright_yellow",
+    "extrapolated": "bright_yellow",
 }
 BRACKETS = ("\u27e6", "\u27e7")
 

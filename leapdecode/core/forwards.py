@@ -65,6 +65,8 @@ class ForwardResult:
         scores_NV: [new nodes, vocabulary] the logits after processors, penalties and temperature.
         sampled_from: [new nodes, vocabulary] the distributions that a draft's tokens were sampled
             from, under the rejection verifier; else None.
+        states_ND: [new nodes, hidden size] the hidden states that the logits were made of; None
+            where nobody asks the model for them.
     """
 
     logits_NV: Any
@@ -80,6 +82,13 @@ class ForwardResult:
     likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
     scores_NV: Any = None
     sampled_from: Any = None
+    states_ND: Any = None
+
+    def state_at(self, node: int) -> Any:
+        """The hidden state at a node that this forward evaluated, where it is known."""
+        if self.states_ND is None or node not in self.nodes:
+            return None
+        return self.states_ND[self.nodes.index(node)]
 
     @classmethod
     def without_choices(cls, size: int) -> "ForwardResult":

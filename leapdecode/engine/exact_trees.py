@@ -104,6 +104,7 @@ class Arranged:
             verdict.sources[self.carried :],
             choices,
             likeliest,
+            verdict.state,
         )
 
 

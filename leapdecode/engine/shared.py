@@ -12,18 +12,18 @@ from leapdecode.methods.base import Method
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
 from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.planner import Planner
-from leapdecode.model.bigrams import Bigrams, bigrams
 from leapdecode.model.cost import curve_key, doubted, drop_costs, row_costs
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
+from leapdecode.model.extrapolator import Extrapolator, extrapolator
 from leapdecode.model.facts import LOG
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import EarlierTexts, Store
 
-LINE_BREAK = "\n"  # what the tokens of bigrams stand behind
+LINE_BREAK = "\n"  # what the texts that an extrapolator is fitted to stand behind
 MOST_KEPT = 64  # planners, pools, and stores, of different methods and options
 
 
@@ -51,12 +51,12 @@ class Shared:
         return fingerprint(self.tokenizer, self.runner.vocabulary)
 
     @functools.cached_property
-    def bigrams(self) -> Bigrams | None:
-        """What the model says behind single tokens."""
+    def extrapolator(self) -> Extrapolator | None:
+        """What guesses by the target's hidden states."""
         if not isinstance(self.runner, Runner):
             return None
         before = self.tokenizer(LINE_BREAK)["input_ids"] if self.tokenizer else []
-        return bigrams(self.runner, list(before))
+        return extrapolator(self.runner, list(before))
 
     def forget(self) -> None:
         """Start afresh: no planner has learnt anything, nothing is kept of earlier texts."""

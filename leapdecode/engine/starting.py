@@ -32,8 +32,8 @@ def start(
         method.planner = planner
     if pool is not None:
         method.pool = pool
-    if method.takes_bigrams:
-        method.known_bigrams = shared.bigrams
+    if method.takes_extrapolator:
+        method.extrapolator = shared.extrapolator
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     sequence = Sequence(
         request.prompt_ids, request.sampling, request.stream, ends, target.max_length,

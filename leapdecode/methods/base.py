@@ -16,7 +16,7 @@ from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
 
 if TYPE_CHECKING:
-    from leapdecode.model.bigrams import Bigrams
+    from leapdecode.model.extrapolator import Extrapolator
 
 MOST = 4096  # of a number that is an option, as `MAX_NODES` of a tree
 Asking = Generator[Asked, ForwardResult | None, TokenTree]
@@ -59,14 +59,14 @@ class Method:
     takes_pool: ClassVar[bool] = False
     budget: ClassVar[int | str | None] = None  # where a request names none
     takes_store: ClassVar[bool] = False
-    takes_bigrams: ClassVar[bool] = False
+    takes_extrapolator: ClassVar[bool] = False
     likeliest: ClassVar[int] = 0  # tokens per node that `observe` is told of, in the verdict
     planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     store: SuffixIndex | None = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
-    known_bigrams: "Bigrams | None" = dataclasses.field(
+    extrapolator: "Extrapolator | None" = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
     has_draft: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)

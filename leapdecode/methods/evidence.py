@@ -11,12 +11,13 @@ they were fitted to texts of a real model and of the embedded pair, so that the 
 first text are guessed well, too.
 
 Under seeded sampling the noise of a position is known before the target's probabilities are. With
-Gumbel noise g a token of probability c is drawn with probability exp(-(1 - c) / c * exp(-g)): the
-greatest of the others' perturbed log-probabilities has a Gumbel law about log(1 - c).
+Gumbel noise g a token of probability p is drawn with chance exp(-exp(-(logit p + g))): the greatest
+of the others' perturbed log-probabilities has a Gumbel law about log(1 - p). So noise is evidence
+that adds to the log-odds. As p is known roughly alone, it adds less than itself,
 
-But candidates of one chance c are not of one probability: most are hardly possible where they are
-offered, few are likely, and great noise would choose among the former. So c is taken for a mixture:
-with chance c^SPREAD a probability of c^(1 - SPREAD), else of 0.
+    NOISE * (g - USUAL),
+
+and other weights are learnt beside it than where there is none.
 
 A draft draws with the same noise, so the token that it chooses is likelier still to be the
 target's. That choice is evidence of its own kind, in place of all other, and its chance is learnt
@@ -28,7 +29,7 @@ import math
 from leapdecode.core.buckets import BUCKETS
 
 RATE = 0.05
-SPREAD = 0.6  # fitted to what SmolLM2 drew at temperature 1
+NOISE, USUAL = 0.38, 4.1  # the noise's weight, and the noise that adds nothing
 LIMIT = 8.0  # of the sum of weights
 MATCHES = (1, 2, 3, 4, 6, 9, 16)  # match lengths from which on a bucket begins
 LATER = len(MATCHES)  # added to the bucket of a match that is not the first
@@ -38,16 +39,24 @@ MATCHED = [1.2, 1.9, 2.3, 2.7, 3.8, 3.9, 4.4, 0.5, 0.8, 0.3, 0.5, 0.0, 0.0, 0.0]
 # column -> weights of its buckets, the first of which is 1
 COLUMNS = {
     "suffix": MATCHED,
-    "pair": [0.5, 1.2, 0.9, 0.5, 0.2, 0.1, -0.3, -0.6, -0.4],
-    "token": [2.5, 1.9, 1.9, 1.5, 1.3, 0.6, 0.2, -0.1, -0.2],
+    "pair": [0.5, 1.2, 0.9, 0.5, 0.2, 0.1, -0.3, -0.6, -0.4, -1.2, -2.4],
+    "token": [2.5, 1.9, 1.9, 1.5, 1.3, 0.6, 0.2, -0.1, -0.2, -1.0, -2.2],
     "last": [-0.4] * (BUCKETS - 1),
-    "bigram": [2.0, 1.5, 1.4, 1.0, 0.9, 0.4, 0.0, -0.6, -1.4],
+    "extrapolated": [3.6, 3.5, 2.6, 2.0, 1.7, 1.1, 0.4, -0.4, -1.0, -1.3, -2.3],
     "store": MATCHED,
-    "draft": [5.9, 2.6, 1.9, 1.9, 1.6, 0.5, -0.3, -0.7, -3.0],
+    "draft": [5.9, 2.6, 1.9, 1.9, 1.6, 0.5, -0.3, -0.7, -1.5, -2.2, -3.0],
     # what a draft drew with the target's noise, by the probability that it drew it with
-    "draw": [7.2, 5.6, 5.2, 4.8, 4.5, 4.2, 3.9, 3.6, 3.2],
+    "draw": [7.2, 5.6, 5.2, 4.8, 4.5, 4.2, 3.9, 3.6, 3.2, 2.8, 2.4],
     # by depth; the last is that of guesses which no forward has updated yet
     "window": [5.6, 5.2, 4.9, 4.7, 4.5, 4.3, 4.1, 3.9, -1.4],
+}
+# the same beside known noise
+NOISY = {
+    "suffix": [1.8, 2.9, 3.6, 4.3, 4.8, 5.9, 6.0, 1.0, 1.4, 1.1, 2.0, 1.1, 0.9, 0.5],
+    "pair": [1.3, 0.6, 0.2, 0.5, 0.4, 0.4, 0.1, 0.1, -0.1, -0.7, -1.1],
+    "token": [2.5, 2.3, 2.0, 1.8, 1.5, 1.2, 1.1, 0.7, 0.3, 0.3, 0.1],
+    "last": [-0.3, -0.1, -0.2, 0.2, 0.3, 0.3, 0.2, -0.2, 0.3, 0.0, -0.2],
+    "extrapolated": [3.7, 3.2, 2.9, 2.6, 2.3, 2.0, 1.5, 1.1, 0.3, 0.0, -1.2],
 }
 NAMES = [name for name, weights in COLUMNS.items() for _ in weights]  # by place of a weight
 Evidence = list[int]  # places of weights, one for each column that names a candidate
@@ -65,22 +74,27 @@ def match_bucket(length: int, first: bool) -> int:
 
 
 class Chances:
-    """The bias, the weights of every column, and what they make of evidence."""
+    """The bias, the weights of every column, and what they make of evidence.
 
-    def __init__(self) -> None:
+    Args:
+        noisy: whether they are to begin as they were fitted beside known noise.
+    """
+
+    def __init__(self, noisy: bool = False) -> None:
+        columns = COLUMNS | (NOISY if noisy else {})
         self.bias = BIAS
-        self.weights = [weight for weights in COLUMNS.values() for weight in weights]
+        self.weights = [weight for weights in columns.values() for weight in weights]
 
-    def of(self, evidence: Evidence) -> float:
+    def of(self, evidence: Evidence, noise: float = USUAL) -> float:
         """The chance that a candidate is the target's choice, given that its parent is."""
-        total = self.bias
+        total = self.bias + NOISE * (noise - USUAL)
         for place in evidence:
             total += self.weights[place]
         return 1.0 / (1.0 + math.exp(-max(min(total, LIMIT), -LIMIT)))
 
-    def learn(self, evidence: Evidence, hit: bool) -> None:
+    def learn(self, evidence: Evidence, hit: bool, noise: float = USUAL) -> None:
         """Take in whether a candidate was the target's choice."""
-        step = RATE * (hit - self.of(evidence))
+        step = RATE * (hit - self.of(evidence, noise))
         self.bias += step
         for place in evidence:
             self.weights[place] += step
@@ -89,14 +103,3 @@ class Chances:
         """The column that speaks most for a candidate; a draft's draws are the draft's."""
         name = NAMES[max(evidence, key=self.weights.__getitem__)]
         return "draft" if name == "draw" else name
-
-
-def drawn(probability: float, noise: float) -> float:
-    """The chance that a token of that probability, whose Gumbel noise is known, is drawn."""
-    return math.exp(-(1 - probability) / probability * math.exp(-noise))
-
-
-def sharpened(chance: float, noise: float) -> float:
-    """The chance of a candidate whose Gumbel noise is known, see the head of this file."""
-    possible: float = chance**SPREAD
-    return possible * drawn(chance / possible, noise)

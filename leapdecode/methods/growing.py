@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from leapdecode.core import ForwardResult, Sequence, TokenTree
 from leapdecode.core.buckets import BUCKETS, bucket_of
-from leapdecode.methods.evidence import Chances, Evidence, place_of, sharpened
+from leapdecode.methods.evidence import USUAL, Chances, Evidence, place_of
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.price import Pays
 from leapdecode.methods.sources import Sources
@@ -121,14 +121,16 @@ class Growth:
 
     def _chance(self, node: int, token: int, evidence: Evidence) -> float:
         """The chance that a candidate is right, given that the walk reaches `node`."""
-        chance, drawn = self.chances.of(evidence), self.asked.get(node)
-        if token == drawn:
-            return chance
-        if self.knows_noise:
-            chance = sharpened(chance, gumbel_of(self._noise_key(node), token))
-        if drawn is None:
+        chance, drawn = self.chances.of(evidence, self._noise(node, token)), self.asked.get(node)
+        if drawn is None or token == drawn:
             return chance
         return chance * (1 - self.chances.of(self.offered[node][drawn]))
+
+    def _noise(self, node: int, token: int) -> float:
+        """A candidate's noise, the usual one where it is not known or of no further use."""
+        if not self.knows_noise or token == self.asked.get(node):
+            return USUAL
+        return gumbel_of(self._noise_key(node), token)
 
     def _noise_key(self, node: int) -> int:
         """The key of the noise with which the target chooses behind a node: that of the node's own
@@ -191,6 +193,6 @@ class Growth:
         """Take in which candidates of the accepted nodes were right, and which drafts."""
         for node in path:
             for token, evidence in self.offered.get(node, {}).items():
-                self.chances.learn(evidence, token == choices[node])
+                self.chances.learn(evidence, token == choices[node], self._noise(node, token))
             if node in self.asked and planner is not None:
                 planner.learn_asked(self.asked[node] == choices[node])

@@ -12,8 +12,8 @@ class Hybrid(Sourced):
     name = "hybrid"
     paper = (
         "suffix matches (SuffixDecoding), Token Recycling, copy-logit (RACER) and last logit "
-        "(LogitSpec), the model's own bigrams (The N-Grammys), joined as in Goose; a draft model "
-        "where there is one; Jacobi guesses (CLLM) where the model was trained for them"
+        "(LogitSpec), the last hidden state extrapolated (after EAGLE), joined as in Goose; a "
+        "draft where there is one; Jacobi guesses (CLLM) where the model was trained for them"
     )
     takes_store = True
     takes_draft = True
@@ -21,8 +21,8 @@ class Hybrid(Sourced):
     suffix: bool = option(True, "what followed the same tokens in the text, and in a store")
     recycling: bool = option(True, "what the model found likely behind the same one or two tokens")
     last: bool = option(True, "what the model found likely instead of the pending token")
-    bigrams: bool = option(
-        True, "what the model says behind a token alone; not where a draft is asked"
+    extrapolation: bool = option(
+        True, "what the model's last hidden state tells; not where a draft is asked"
     )
     window: int = option(
         -1, "guesses that the model's own choices replace until they agree (Jacobi); -1: as many "
@@ -43,6 +43,6 @@ class Hybrid(Sourced):
         switches = {
             "suffix": self.suffix, "store": self.suffix, "pair": self.recycling,
             "token": self.recycling, "last": self.last,
-            "bigram": self.bigrams and not self.asks_draft,
+            "extrapolated": self.extrapolation and not self.asks_draft,
         }  # fmt: skip
         return [name for name, on in switches.items() if on]

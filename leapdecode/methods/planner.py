@@ -23,7 +23,7 @@ from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.price import SAVED, Pays, pays_at
 from leapdecode.methods.rates import HitRates, drafts_of
-from leapdecode.methods.recent import DraftForwards, Throughput, Window
+from leapdecode.methods.recent import DraftForwards, Extrapolations, Throughput, Window
 from leapdecode.verify.walk import Verdict
 
 MOST = 128  # rows of a tree that anything is known of
@@ -45,9 +45,11 @@ class Planner:
     draft: "Planner | None" = None
     rates: HitRates = field(default_factory=HitRates)
     chances: Chances = field(default_factory=Chances)
+    noisy: Chances = field(default_factory=lambda: Chances(noisy=True))  # beside known noise
     throughput: Throughput = field(default_factory=Throughput)
     window: Window = field(default_factory=Window)
     drafting: DraftForwards = field(default_factory=DraftForwards)
+    extrapolations: Extrapolations = field(default_factory=Extrapolations)
     common: CommonRows | None = None  # of the trees of a batch
     doubt: Doubt | None = None  # whether forwards contradict `cost`
     beside_plain: bool = False  # the engine says so: a request in the batch does not guess

@@ -70,3 +70,28 @@ class DraftForwards:
     def learn(self, rows: int, tokens: int) -> None:
         self.rows = rows
         self.tokens += (tokens - self.tokens) / RECENT
+
+
+@dataclass
+class Extrapolations:
+    """What guesses that take time before the forward took of late, and what they gained."""
+
+    time: float = 0.0  # of each on average, in the unit of the row costs
+    gained: float = 0.0  # tokens
+    steps: float = 0.0
+    since: int = 0  # steps without any
+
+    def pay(self, price: float) -> bool:
+        """Whether they gain more than `price` times their time; now and then they are tried in any
+        case.
+        """
+        self.since += 1
+        expected = (self.gained + WEIGHT * GAIN) / (self.steps + WEIGHT)
+        return expected > price * self.time or self.since > RECENT
+
+    def learn(self, gained: int, time: float) -> None:
+        """Take in a step that had some."""
+        self.time = self.time + (time - self.time) / RECENT if self.time else time
+        self.gained = FORGET * self.gained + gained
+        self.steps = FORGET * self.steps + 1
+        self.since = 0

@@ -1,17 +1,21 @@
 """What methods share that join sources of guesses in one tree."""
 
+import time
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
+from leapdecode.core.buckets import bucket_of
 from leapdecode.methods.base import Asking, Method, option, private_random
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.sources import Sources
+from leapdecode.pools.recycled import Bucketed
+from leapdecode.verify.counter import counter_key
 from leapdecode.verify.walk import Verdict
 
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
-WIDE = 16  # bigrams per node where noise may choose an unlikely one
 # a draft evaluates nodes that the walk reaches at least with this chance, so many per forward
 LEAST, DRAFTED = 0.02, 16
 TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
@@ -34,8 +38,8 @@ class Sourced(Method):
         return LIKELIEST if recycles else 0
 
     @property
-    def takes_bigrams(self) -> bool:  # type: ignore[override]
-        return "bigram" in self.columns()
+    def takes_extrapolator(self) -> bool:  # type: ignore[override]
+        return "extrapolated" in self.columns()
 
     @property
     def wanted_window(self) -> int:
@@ -48,11 +52,16 @@ class Sourced(Method):
     def begin(self, sequence: Sequence) -> None:
         self.random = private_random(0, sequence)
         self.updated: list[int] = []  # of the window, what the target chose
-        width = LIKELIEST if sequence.params.greedy else WIDE
-        self.sources = Sources(self.columns(), self.store, self.known_bigrams, width)
+        self.sources = Sources(self.columns(), self.store)
+        self.state: tuple[int, Any] = (0, None)  # the length of the text, and the last hidden state
+        self.took: float | None = None  # milliseconds of this step's extrapolation
+        self.noisy = not (sequence.params.greedy or sequence.samples_drafts)
         if self.planner is not None and self.trained_block:
             self.planner.window.hoped = TRAINED
-        self.chances = self.planner.chances if self.planner is not None else Chances()
+        if self.planner is None:
+            self.chances = Chances(self.noisy)
+        else:
+            self.chances = self.planner.noisy if self.noisy else self.planner.chances
 
     def propose(self, sequence: Sequence) -> Asking:
         tree = TokenTree(sequence.pending)
@@ -61,6 +70,7 @@ class Sourced(Method):
         self.growth: Growth | None = None
         if self.planner is not None and self.planner.rests():
             return tree
+        self.sources.extrapolated = self._extrapolated(sequence)
         window = self._window(sequence) if self.wanted_window else []
         growth = self.growth = Growth(
             sequence, tree, self.sources, self.chances, window=window, updated=len(self.updated)
@@ -72,6 +82,33 @@ class Sourced(Method):
         growth.grow(most, planner.floor(context) if planner is not None else None)
         growth.prune(most)
         return tree
+
+    def _extrapolated(self, sequence: Sequence) -> Bucketed:
+        """What the last hidden state tells of the tokens behind the pending one."""
+        (length, state), self.took = self.state, None
+        if self.extrapolator is None or state is None or length != len(sequence.tokens):
+            return []
+        planner = self.planner
+        if planner is not None and planner.cost is not None:
+            price = planner.throughput.rate(planner.cost(1, length))
+            if not planner.extrapolations.pay(price):
+                return []
+        began, params, noise = time.perf_counter(), sequence.params, None
+        if self.noisy:
+            from leapdecode.verify.noise import noise_of  # torch, which a method's name needs not
+
+            key = counter_key(params.seed, sequence.stream, length)
+            noise = noise_of(key, self.extrapolator.ids)
+        likely = self.extrapolator.guess(state, sequence.pending, params.temperature or 1.0, noise)
+        self.took = 1e3 * (time.perf_counter() - began)
+        return [(token, bucket_of(chance)) for token, chance in likely]
+
+    def _judge_extrapolation(self, tree: TokenTree, path: list[int]) -> None:
+        """Tell the planner what the step's extrapolation gained and took."""
+        if self.took is not None and self.planner is not None:
+            first = tree.sources[path[1]] if len(path) > 1 else ""
+            gained = len(path) - 1 if first == "extrapolated" else 0
+            self.planner.extrapolations.learn(gained, self.took)
 
     def _window(self, sequence: Sequence) -> list[int]:
         """The Jacobi guesses behind the pending token: the target's choices at the last ones, and
@@ -117,10 +154,12 @@ class Sourced(Method):
             growth.take(found)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
+        self.state = len(sequence.tokens), verdict.state
         if self.growth is None:
             self.updated = []  # the target said nothing of them
         else:
             self.growth.learn(verdict.path, verdict.choices, self.planner)
+            self._judge_extrapolation(tree, verdict.path)
             if self.wanted_window:
                 self._update(self.growth, tree, verdict)
         self.sources.recycle(tree.tokens, tree.parents, self.before, verdict)

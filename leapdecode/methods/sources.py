@@ -1,15 +1,11 @@
 """Sources of guesses side by side: what each knows of a text, as evidence for its next tokens."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from leapdecode.methods.evidence import Evidence, match_bucket, place_of
-from leapdecode.pools.recycled import RecycledTokens
+from leapdecode.pools.recycled import Bucketed, RecycledTokens
 from leapdecode.pools.suffixes import LONGEST, SuffixIndex
 from leapdecode.verify.walk import Verdict
-
-if TYPE_CHECKING:
-    from leapdecode.model.bigrams import Bigrams
 
 MATCHED = 3  # tokens that suffix matches give at a node
 Following = Callable[[list[int], bool], Iterable[tuple[int, int]]]  # (context, at root) -> buckets
@@ -21,28 +17,23 @@ class Sources:
     Args:
         columns: which to ask, names of `evidence.COLUMNS`.
         store: earlier texts.
-        bigrams: what the model says behind single tokens.
-        width: most bigrams at a node.
+
+    Attributes:
+        extrapolated: what the target's last hidden state tells of the tokens behind the root.
     """
 
-    def __init__(
-        self,
-        columns: Iterable[str],
-        store: SuffixIndex | None = None,
-        bigrams: "Bigrams | None" = None,
-        width: int = 8,
-    ) -> None:
+    def __init__(self, columns: Iterable[str], store: SuffixIndex | None = None) -> None:
+        self.extrapolated: Bucketed = []
         self.text, self.recycled, self.store = SuffixIndex(), RecycledTokens(), store
         known: dict[str, Following] = {
             "suffix": lambda context, _: _matches(self.text, context),
             "pair": lambda context, _: self.recycled.by_pair.get((context[-2], context[-1]), ()),
             "token": lambda context, _: self.recycled.by_token.get(context[-1], ()),
             "last": lambda _, at_root: self.recycled.last if at_root else (),
+            "extrapolated": lambda _, at_root: self.extrapolated if at_root else (),
         }
         if store is not None:
             known["store"] = lambda context, _: _matches(store, context)
-        if bigrams is not None:
-            known["bigram"] = lambda context, _: bigrams.behind(context[-1])[:width]
         self.asked = [(place_of(name), known[name]) for name in columns if name in known]
 
     def read(self, tokens: list[int]) -> None:

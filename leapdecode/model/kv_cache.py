@@ -3,11 +3,13 @@
 Shapes: N nodes evaluated of one tree, V vocabulary.
 """
 
+import time
+
 import torch
-from torch import Tensor
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.model.batch_slots import BatchSlots
+from leapdecode.model.launched import Launched
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.sequence_cache import common_prefix, deepest_of
 
@@ -100,9 +102,8 @@ class KVCache(BatchSlots):
             extra.append(self._prefill(request, plan, self._kept(plan, requests, number)))
         rows = self.runner.padded(max(plan.count for plan in plans), len(plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
-        logits, seconds = (
-            self.runner.call(plans, self.store, rows) if rows else self._nothing(plans)
-        )
+        launched = self.runner.launch(plans, self.store, rows) if rows else self._nothing(plans)
+        logits, seconds = launched.wait()
         offset = min(len(plan.missing) for plan in plans)
         answers = list[ForwardResult]()
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
@@ -116,15 +117,19 @@ class KVCache(BatchSlots):
                 text if plan.base == len(text) - 1 else [*cache.tokens, request.tree.tokens[0]]
             )
             times = (forwards, seconds / len(plans), prefill_seconds)
-            answers.append(
-                ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times)
+            found = ForwardResult(
+                logits_NV, plan.nodes, context, before[number], plan.count, *times
             )
+            if launched.states is not None:
+                found.states_ND = launched.states[number, first : first + len(plan.nodes)]
+            answers.append(found)
         return answers
 
-    def _nothing(self, plans: list[RowPlan]) -> tuple[Tensor, float]:
-        """The logits of no rows, in no time."""
+    def _nothing(self, plans: list[RowPlan]) -> Launched:
+        """The logits of no rows."""
         runner = self.runner
-        return torch.zeros(len(plans), 0, runner.vocabulary, device=runner.device), 0.0
+        logits = torch.zeros(len(plans), 0, runner.vocabulary, device=runner.device)
+        return Launched(logits, time.perf_counter())
 
     def _batch_slot(self, request: Forward) -> int:
         return self.sequences[request.sequence.id].batch_slot

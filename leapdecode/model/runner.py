@@ -10,7 +10,6 @@ import inspect
 import math
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +19,7 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
+from leapdecode.model.launched import HeadInput, Launched
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
@@ -40,21 +40,6 @@ if TYPE_CHECKING:
 SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """A forward under way: its logits [B, R, V], which are not to be read before `wait`."""
-
-    logits: Tensor
-    began: float
-
-    def wait(self) -> tuple[Tensor, float]:
-        """The logits, once they are there, and the seconds since the launch."""
-        if self.logits.is_cuda:
-            # else the clock shows when the work was launched; other models' streams go on
-            torch.cuda.current_stream(self.logits.device).synchronize()
-        return self.logits, time.perf_counter() - self.began
-
-
 class Runner:
     """An unmodified model, with what the engine must know about it; `probe` checks that it is so.
 
@@ -73,6 +58,7 @@ class Runner:
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.compiled: CompiledForward | None = None
         self.recorder: Recorder | None = None  # of small forwards, on a GPU
+        self.head_input: HeadInput | None = None  # where somebody asks for hidden states
         self.prepacked: Prepacked | None = None
         self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
@@ -210,9 +196,11 @@ class Runner:
             mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        with self.fast:
+        with self.fast, self.head_input or contextlib.nullcontext():
             logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
-        return Launched(logits[:, logits.shape[1] - num_logits :], began)
+        seen = self.head_input.seen if self.head_input else None
+        states = None if seen is None else seen[:, seen.shape[1] - num_logits :]
+        return Launched(logits[:, logits.shape[1] - num_logits :], began, states)
 
     @torch.inference_mode()
     def try_rows(self, rows: int = 8) -> Tensor:

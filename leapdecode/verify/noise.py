@@ -35,6 +35,11 @@ def gumbel(keys_D: Tensor, tokens_K: Tensor) -> Tensor:
     return -torch.log(-torch.log(uniform(keys_D, tokens_K)))
 
 
+def noise_of(key: int, tokens_K: Tensor) -> Tensor:
+    """[K] the noise of one position."""
+    return gumbel(torch.tensor([key]), tokens_K)[0]
+
+
 def reaches(keys_D: Tensor, tokens_K: Tensor, least_D: Tensor) -> Tensor:
     """[D, K] whether a token's noise may be `least_D` or more: all of those, and hardly another.
 

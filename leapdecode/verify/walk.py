@@ -1,6 +1,7 @@
 """The verifier walk under seeded choice: accept a child iff it carries the chosen token."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from leapdecode.core import TokenTree
 
@@ -18,6 +19,7 @@ class Verdict:
             learn from.
         likeliest: per node what the target found likely there, see `ForwardResult`; empty where the
             method does not ask for it.
+        state: the model's hidden state [hidden size] at the last accepted node, where it is known.
     """
 
     path: list[int]
@@ -25,6 +27,7 @@ class Verdict:
     sources: list[str]
     choices: list[int]
     likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
+    state: Any = None
 
 
 def walk(tree: TokenTree, choices: list[int]) -> Verdict:

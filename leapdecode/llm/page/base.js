@@ -35,7 +35,7 @@ const LABELS = {
   target: "target: the model itself",
   pair: "pair (recycling)",
   token: "token (recycling)",
-  bigram: "bigram (the model's own)",
+  extrapolated: "extrapolated (from the last hidden state)",
 };
 let traces = given.traces,
   batch = given.traces.slice(-1),
