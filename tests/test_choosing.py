@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leapdecode.engine.choosing import BLOCK, greatest
+from leapdecode.verify.sampler import BLOCK, greatest
 
 
 @pytest.mark.parametrize("width", [50, 64 * BLOCK, 64 * BLOCK + 7])

@@ -117,7 +117,7 @@ def test_noise_for_few_tokens_never_changes_the_choice(scale, dtype):
 
 
 def test_it_matters_that_tokens_far_below_are_asked(monkeypatch):
-    monkeypatch.setattr(sampler_module, "NEAR", 1.0)
+    monkeypatch.setattr(sampler_module, "NEAREST", 2)
     assert torch.equal(*drawn_and_whole(2.0, torch.float32))
     none = lambda keys, tokens, least: torch.zeros(len(keys), len(tokens), dtype=torch.bool)  # noqa: E731
     monkeypatch.setattr(sampler_module, "reaches", none)

@@ -63,6 +63,8 @@ class ForwardResult:
         likeliest: per node `Forward.likeliest` (token, probability among these), best first; empty
             where none were asked for.
         scores_NV: [new nodes, vocabulary] the logits after processors, penalties and temperature.
+        nearest: the greatest of these and their tokens, [new nodes, K] each, where the choice
+            looked for them; else None.
         sampled_from: [new nodes, vocabulary] the distributions that a draft's tokens were sampled
             from, under the rejection verifier; else None.
         states_ND: [new nodes, hidden size] the hidden states that the logits were made of; None
@@ -81,6 +83,7 @@ class ForwardResult:
     top: list[list[int]] = field(default_factory=list)
     likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
     scores_NV: Any = None
+    nearest: Any = None
     sampled_from: Any = None
     states_ND: Any = None
 

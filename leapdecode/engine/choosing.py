@@ -11,9 +11,8 @@ from leapdecode.core import Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.model.ranks import ALONE, Ranks
 from leapdecode.verify.rejection import DraftSampler, RejectionSampler
-from leapdecode.verify.sampler import NOT_FINITE, Sampler
+from leapdecode.verify.sampler import NOT_FINITE, Sampler, greatest
 
-BLOCK = 256  # tokens of a vocabulary whose greatest logit is found at a time
 Evaluated = tuple[ActiveRequest, Forward, ForwardResult]
 
 
@@ -59,11 +58,11 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
     tokens = _on_host([tokens for _, tokens, _ in picked])
     evidence = _on_host([evidence for _, _, evidence in picked if evidence is not None])
     host, scores = map(iter, ranks.agreed((tokens, evidence)))
-    for one, nodes, greatest in picked:
+    for one, nodes, shown in picked:
         chosen = [next(host) for _ in range(len(nodes))]
-        if greatest is not None:
+        if shown is not None:
             top = one[1].top
-            for number in range(len(greatest)):
+            for number in range(len(shown)):
                 if not math.isfinite(next(scores)):
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
         _enter(one, chosen)
@@ -78,8 +77,7 @@ def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
     for one in telling:
         by_count.setdefault(min(one[1].likeliest, one[2].scores_NV.shape[-1]), []).append(one)
     for count, those in by_count.items():
-        scores = [found.scores_NV for _, _, found in those]
-        values, tokens = greatest(torch.cat(scores) if len(scores) > 1 else scores[0], count)
+        values, tokens = _greatest([found for _, _, found in those], count)
         chances = torch.softmax(values.float(), -1)
         rows = iter(ranks.agreed(list(zip(tokens.tolist(), chances.tolist(), strict=True))))
         for _, forward, found in those:
@@ -88,26 +86,16 @@ def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
                 found.likeliest[node] = list(zip(*next(rows), strict=True))
 
 
-def greatest(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` greatest values of each row, best first, and their places: `topk`, up to
-    three times as fast on a CPU, where among equal values others may be taken.
-
-    The greatest values stand in the blocks of the greatest maxima.
+def _greatest(those: list[ForwardResult], count: int) -> tuple[Tensor, Tensor]:
+    """The `count` greatest processed logits at each node, and their tokens: what the choice found,
+    where it looked for them.
     """
-    rows, width = scores_NV.shape
-    blocks = width // BLOCK
-    if scores_NV.device.type != "cpu" or blocks < 4 * count:
-        return scores_NV.topk(count, -1)
-    whole = blocks * BLOCK
-    blocks_NCK = scores_NV[:, :whole].view(rows, blocks, BLOCK)
-    first_NC1 = blocks_NCK.amax(-1).topk(count, -1).indices[:, :, None]
-    values = blocks_NCK.gather(1, first_NC1.expand(-1, -1, BLOCK)).flatten(1)
-    places = (first_NC1 * BLOCK + torch.arange(BLOCK)).flatten(1)
-    if whole < width:
-        values = torch.cat([values, scores_NV[:, whole:]], -1)
-        places = torch.cat([places, torch.arange(whole, width).expand(rows, -1)], -1)
-    values, found = values.topk(count, -1)
-    return values, places.gather(-1, found)
+    known = [found.nearest for found in those if found.nearest is not None]
+    if len(known) == len(those) and all(values.shape[1] >= count for values, _ in known):
+        values, tokens = (torch.cat(parts)[:, :count] for parts in zip(*known, strict=True))
+        return values, tokens
+    scores = [found.scores_NV for found in those]
+    return greatest(torch.cat(scores) if len(scores) > 1 else scores[0], count)
 
 
 def _on_host(tensors: list[Tensor]) -> list[Any]:
@@ -130,6 +118,7 @@ def _picked(
     sampler.replaced = forward.replacement
     tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
     found.scores_NV, found.sampled_from = sampler.scores_NV, sampler.sampled_from
+    found.nearest = sampler.nearest
     evidence_N1 = sampler.evidence_N1
     return tokens.flatten(), None if evidence_N1 is None else evidence_N1.flatten()
 

@@ -19,6 +19,7 @@ LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
 # a draft evaluates nodes that the walk reaches at least with this chance, so many per forward
 LEAST, DRAFTED = 0.02, 16
 TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
+SURE = 9  # tokens of a match behind which nothing is extrapolated
 ASKED = 16  # draft forwards per step at most
 
 
@@ -88,11 +89,8 @@ class Sourced(Method):
         (length, state), self.took = self.state, None
         if self.extrapolator is None or state is None or length != len(sequence.tokens):
             return []
-        planner = self.planner
-        if planner is not None and planner.cost is not None:
-            price = planner.throughput.rate(planner.cost(1, length))
-            if not planner.extrapolations.pay(price):
-                return []
+        if not self._worth_extrapolating(sequence):
+            return []
         began, params, noise = time.perf_counter(), sequence.params, None
         if self.noisy:
             from leapdecode.verify.noise import noise_of  # torch, which a method's name needs not
@@ -102,6 +100,16 @@ class Sourced(Method):
         likely = self.extrapolator.guess(state, sequence.pending, params.temperature or 1.0, noise)
         self.took = 1e3 * (time.perf_counter() - began)
         return [(token, bucket_of(chance)) for token, chance in likely]
+
+    def _worth_extrapolating(self, sequence: Sequence) -> bool:
+        """Whether it is worth its time, and no long match tells the next token."""
+        planner, context = self.planner, self.sources.context(sequence.tokens)
+        if self.sources.longest_match(context) >= SURE:
+            return False
+        if planner is None or planner.cost is None:
+            return True
+        price = planner.throughput.rate(planner.cost(1, len(sequence.tokens)))
+        return planner.extrapolations.pay(price)
 
     def _judge_extrapolation(self, tree: TokenTree, path: list[int]) -> None:
         """Tell the planner what the step's extrapolation gained and took."""

@@ -53,6 +53,12 @@ class Sources:
                 found.setdefault(token, []).append(place + bucket)
         return found
 
+    def longest_match(self, context: list[int]) -> int:
+        """How many of the last tokens stand earlier in the text, where their sources are asked."""
+        place = place_of("suffix")
+        found = self.text.following(context, 1) if any(p == place for p, _ in self.asked) else ()
+        return found[0][1] if found else 0
+
     def recycle(self, tokens: list[int], parents: list[int], before: int, verdict: Verdict) -> None:
         """Take in what the target found likely at the nodes of a tree, the last accepted one last.
 

@@ -159,7 +159,6 @@ def sample(runner: Runner, before: list[int], seconds: float) -> tuple[Tensor, T
         logits_BV = launched.wait()[0][:, -1].float().cpu()
         states.append(launched.states[:, -1].clone())
         if len(states) == length or (time.perf_counter() - began > seconds and len(states) > 1):
-            runner.release(cache)
             return torch.stack(states), torch.tensor(held, device=runner.device)
         values, places = logits_BV.topk(min(LIKELIEST, runner.vocabulary), -1)
         drawn = torch.multinomial(values.softmax(-1), 1, generator=source)
