@@ -5,6 +5,7 @@ import torch
 from tiny import CONFIGS, VOCABULARY, decode, new_model, prompts, texts
 
 from leapdecode import SamplingParams
+from leapdecode.methods.recent import RECENT, Extrapolations
 from leapdecode.model import extrapolator as module
 from leapdecode.model.extrapolator import Extrapolator, extrapolator, fit, sample
 from leapdecode.model.launched import HeadInput
@@ -137,3 +138,17 @@ def test_batches_tell_each_text_its_own_state(runner):
     params = SamplingParams(max_tokens=40)
     plain = texts(decode(runner, prompts(), params=params))
     assert texts(decode(runner, prompts(), "extrapolation", 3, params)) == plain
+
+
+def test_what_does_not_pay_is_tried_now_and_then():
+    judged = Extrapolations()
+    assert judged.pay(0.1)
+    for _ in range(40):
+        judged.learn(gained=0, time=1.0)
+    tried = [judged.pay(0.1) for _ in range(3 * RECENT)]
+    assert not any(tried[:RECENT])
+    assert tried[RECENT]
+    for _ in range(40):
+        judged.learn(gained=1, time=1.0)
+    assert judged.pay(0.1)
+    assert not judged.pay(2.0)

@@ -8,6 +8,7 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
+HOPED = 0.1  # tokens that an extrapolation gains, where nothing is known; half of what is usual
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Extrapolations:
         case.
         """
         self.since += 1
-        expected = (self.gained + WEIGHT * GAIN) / (self.steps + WEIGHT)
+        expected = (self.gained + WEIGHT * HOPED) / (self.steps + WEIGHT)
         return expected > price * self.time or self.since > RECENT
 
     def learn(self, gained: int, time: float) -> None:

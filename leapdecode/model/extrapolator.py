@@ -9,7 +9,8 @@ per model, and kept on disk:
 
 The model's output layer then tells what is likely behind it.
 
-Shapes: D hidden size, F = 2 D + 1, B texts, N samples, M tokens that may be guessed.
+Shapes: D hidden size, F that and the embedding's and one, T tokens of B texts, N samples, M tokens
+that may be guessed.
 """
 
 from __future__ import annotations
@@ -126,9 +127,8 @@ def fit(runner: Runner, before: list[int], seconds: float = SECONDS) -> Tensor:
     products_FF = features_NF.T @ features_NF
     products_FF.diagonal().add_(RIDGE)
     weights_FD = torch.linalg.solve(products_FF, features_NF.T @ nexts)
-    size = states.shape[1]
-    weights_FD[:size] *= scales[0]
-    weights_FD[size : 2 * size] *= scales[1]
+    weights_FD[: states.shape[1]] *= scales[0]
+    weights_FD[states.shape[1] : -1] *= scales[1]
     return weights_FD.to(runner.dtype).cpu().contiguous()
 
 
