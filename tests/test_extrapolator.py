@@ -89,6 +89,12 @@ def test_weights_are_kept_by_the_models(runner, tmp_path, monkeypatch):
         extrapolator(runner, [7])
 
 
+def test_texts_that_overflow_are_left_out(runner):
+    with torch.no_grad():
+        runner.model.get_input_embeddings().weight[5] = torch.inf
+    assert extrapolator(runner, [7]).weights.isfinite().all()
+
+
 def test_a_damaged_file_is_made_anew(runner, tmp_path):
     first = extrapolator(runner, [7])
     (kept,) = tmp_path.rglob("extrapolator-*.safetensors")

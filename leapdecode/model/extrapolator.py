@@ -28,9 +28,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from leapdecode.errors import UnsupportedModel
-from leapdecode.model.facts import announce, cache_file, replace_file, weights_digest
+from leapdecode.model.facts import LOG, announce, cache_file, replace_file, weights_digest
 from leapdecode.model.launched import HeadInput
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.traits import first_line
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
@@ -41,6 +42,7 @@ GUESSES = 8
 TEXTS, LENGTH, SECONDS = 64, 192, 25.0
 CACHED = 1 << 29  # bytes of their caches
 LIKELIEST = 64  # tokens that are sampled from
+LOWEST = -1e9  # in place of a logit that is not finite
 RIDGE = 100.0  # added to sums over samples, beside features of variance 1
 FORMAT = 1  # of the file
 
@@ -110,7 +112,8 @@ def extrapolator(runner: Runner, before: list[int]) -> Extrapolator | None:
             weights = fit(runner, before)
             _write(path, weights)
         return Extrapolator(runner, weights)
-    except UnsupportedModel:
+    except (UnsupportedModel, RuntimeError) as error:
+        LOG.info("hidden states are not extrapolated: %s", first_line(error))
         runner.head_input = None
         return None
 
@@ -121,6 +124,10 @@ def fit(runner: Runner, before: list[int], seconds: float = SECONDS) -> Tensor:
     states_TBD, tokens_TB = sample(runner, before, seconds)
     embedded = runner.model.get_input_embeddings()(tokens_TB[1:]).detach().flatten(0, 1).float()
     states, nexts = states_TBD[:-1].flatten(0, 1).float(), states_TBD[1:].flatten(0, 1).float()
+    sound = (states.isfinite() & nexts.isfinite()).all(-1)  # some models overflow in some texts
+    states, nexts, embedded = states[sound], nexts[sound], embedded[sound]
+    if len(states) < 2:
+        raise UnsupportedModel("its hidden states are not finite")
     scales = [1 / part.std().clamp_min(1e-6) for part in (states, embedded)]
     parts = [states * scales[0], embedded * scales[1], torch.ones_like(states[:, :1])]
     features_NF = torch.cat(parts, -1)
@@ -160,6 +167,7 @@ def sample(runner: Runner, before: list[int], seconds: float) -> tuple[Tensor, T
         states.append(launched.states[:, -1].clone())
         if len(states) == length or (time.perf_counter() - began > seconds and len(states) > 1):
             return torch.stack(states), torch.tensor(held, device=runner.device)
+        logits_BV = logits_BV.masked_fill(~logits_BV.isfinite(), LOWEST)
         values, places = logits_BV.topk(min(LIKELIEST, runner.vocabulary), -1)
         drawn = torch.multinomial(values.softmax(-1), 1, generator=source)
         tokens = places.gather(-1, drawn).squeeze(-1).tolist()
