@@ -185,7 +185,7 @@ def test_draws_of_a_draft_save_forwards(light, monkeypatch):
         return [one.token_ids for one in found], forwards
 
     whole, forwards = decoded()
-    monkeypatch.setattr(Growth, "knows_noise", property(lambda _: False))
+    monkeypatch.setattr(Sequence, "knows_noise", property(lambda _: False))
     same, more = decoded()
     assert same == whole
     assert forwards < 0.9 * more

@@ -72,6 +72,13 @@ class Sequence:
         return self.verification == "rejection" and not self.params.greedy
 
     @property
+    def knows_noise(self) -> bool:
+        """Whether noise that is known beforehand decides: greedy choices have none, and the
+        rejection verifier draws anew.
+        """
+        return not (self.params.greedy or self.samples_drafts)
+
+    @property
     def prompt(self) -> list[int]:
         """The tokens that were given."""
         return self.tokens[: self.prompt_length]

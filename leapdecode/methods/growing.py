@@ -1,6 +1,5 @@
 """Growing a token tree best first: the candidate that the walk reaches most likely is next."""
 
-import functools
 import heapq
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
@@ -114,11 +113,6 @@ class Growth:
             chance = self._chance(node, token, evidence)
             heapq.heappush(waiting, (-reached * chance, len(waiting), node, token, chance))
 
-    @functools.cached_property
-    def knows_noise(self) -> bool:
-        """Greedy choices have no noise; the rejection verifier draws anew."""
-        return not (self.sequence.params.greedy or self.sequence.samples_drafts)
-
     def _chance(self, node: int, token: int, evidence: Evidence) -> float:
         """The chance that a candidate is right, given that the walk reaches `node`."""
         chance, drawn = self.chances.of(evidence, self._noise(node, token)), self.asked.get(node)
@@ -128,7 +122,7 @@ class Growth:
 
     def _noise(self, node: int, token: int) -> float:
         """A candidate's noise, the usual one where it is not known or of no further use."""
-        if not self.knows_noise or token == self.asked.get(node):
+        if not self.sequence.knows_noise or token == self.asked.get(node):
             return USUAL
         return gumbel_of(self._noise_key(node), token)
 
@@ -160,7 +154,7 @@ class Growth:
         """
         for node in found.nodes:
             likely, drawn = found.likeliest[node], found.choices[node]
-            draws = self.knows_noise and drawn >= 0
+            draws = self.sequence.knows_noise and drawn >= 0
             self.asked[node] = drawn if draws else likely[0][0]
             if node in self.offered:
                 self._enter(self.offered[node], likely)

@@ -8,8 +8,8 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
-# tokens that an extrapolation is hoped to gain, half of what is usual; steps that this counts for
-HOPED, HOPE = 0.1, 8.0
+HOPED = 0.1  # tokens that an extrapolation gains, where nothing is known
+HOPED_STEPS = 8.0  # that this counts for
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Extrapolations:
         case.
         """
         self.since += 1
-        expected = (self.gained + HOPE * HOPED) / (self.steps + HOPE)
+        expected = (self.gained + HOPED_STEPS * HOPED) / (self.steps + HOPED_STEPS)
         return expected > price * self.time or self.since > RECENT
 
     def learn(self, gained: int, time: float) -> None:

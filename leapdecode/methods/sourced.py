@@ -56,13 +56,13 @@ class Sourced(Method):
         self.sources = Sources(self.columns(), self.store)
         self.state: tuple[int, Any] = (0, None)  # the length of the text, and the last hidden state
         self.took: float | None = None  # milliseconds of this step's extrapolation
-        self.noisy = not (sequence.params.greedy or sequence.samples_drafts)
         if self.planner is not None and self.trained_block:
             self.planner.window.hoped = TRAINED
+        noisy = sequence.knows_noise
         if self.planner is None:
-            self.chances = Chances(self.noisy)
+            self.chances = Chances(noisy)
         else:
-            self.chances = self.planner.noisy if self.noisy else self.planner.chances
+            self.chances = self.planner.noisy if noisy else self.planner.chances
 
     def propose(self, sequence: Sequence) -> Asking:
         tree = TokenTree(sequence.pending)
@@ -92,7 +92,7 @@ class Sourced(Method):
         if not self._worth_extrapolating(sequence):
             return []
         began, params, noise = time.perf_counter(), sequence.params, None
-        if self.noisy:
+        if sequence.knows_noise:
             from leapdecode.verify.noise import noise_of  # torch, which a method's name needs not
 
             key = counter_key(params.seed, sequence.stream, length)

@@ -69,9 +69,7 @@ class Probe:
         """What a chain of `rows` tokens gives behind `context` others, in one forward."""
         before, self.runner.exact = self.runner.exact, classes
         cache = self.cache(1, context)
-        ancestors = [(2 << place) - 1 for place in range(rows)]
-        depths = [*range(rows)]
-        plan = RowPlan(0, context, context, [], depths, self.tokens[:rows], ancestors, depths)
+        plan = RowPlan.chain(0, context, self.tokens[:rows])
         logits = self.runner.call([plan], cache, rows=rows)[0][0, :rows]
         self.runner.exact = before
         return [logits, *self._states(cache, context, rows)]
@@ -95,7 +93,7 @@ class Probe:
             if context >= self.held:
                 break
             cache, times = self.cache(1, context), {True: list[float](), False: list[float]()}
-            plan = RowPlan(0, context, context, [], [0], self.tokens[:1], [1], [0])
+            plan = RowPlan.chain(0, context, self.tokens[:1])
             for _ in range(TIMES):
                 for exact, seconds in times.items():
                     self.runner.exact = classes if exact else None
@@ -111,10 +109,8 @@ class Probe:
 
     def plan(self, row: int, first: int, count: int, context: int | None = None) -> RowPlan:
         """A chain of `count` of the probe's tokens from the `first` on, behind those before it."""
-        tokens = self.tokens[first : first + count]
-        ancestors = [(2 << place) - 1 for place in range(count)]
         base = (self.context if context is None else context) + first
-        return RowPlan(row, base, base, [], [*range(count)], tokens, ancestors, [*range(count)])
+        return RowPlan.chain(row, base, self.tokens[first : first + count])
 
     def chain(
         self,

@@ -29,6 +29,13 @@ class RowPlan:
     ancestors: list[int]
     depths: list[int]
 
+    @classmethod
+    def chain(cls, batch_slot: int, base: int, tokens: list[int]) -> "RowPlan":
+        """A chain of `tokens` behind `base` cached ones."""
+        places = [*range(len(tokens))]
+        ancestors = [(2 << place) - 1 for place in places]
+        return cls(batch_slot, base, base, [], places, tokens, ancestors, places)
+
     @property
     def count(self) -> int:
         return len(self.missing) + len(self.nodes)

@@ -211,9 +211,7 @@ def _tried(runner: Runner) -> list[Tensor]:
 
 def _chain(runner: Runner, length: int, rows: int) -> RowPlan:
     """A chain of `rows` made-up tokens behind `length` others."""
-    tokens = [(length + place) % runner.vocabulary for place in range(rows)]
-    ancestors, depths = [(2 << place) - 1 for place in range(rows)], [*range(rows)]
-    return RowPlan(0, length, length, [], depths, tokens, ancestors, depths)
+    return RowPlan.chain(0, length, [(length + row) % runner.vocabulary for row in range(rows)])
 
 
 @torch.inference_mode()

@@ -17,15 +17,13 @@ def _shift(bits: Tensor, by: int) -> Tensor:
 
 
 def uniform(keys_D: Tensor, tokens_K: Tensor) -> Tensor:
-    """[D, K] float64 uniforms in (0, 1)."""
-    return (_bits(keys_D[:, None], tokens_K[None, :]).double() + 0.5) * 2.0**-BITS
+    """[D, K] float64 uniforms in (0, 1), for tokens [K] or, other ones with every key, [D, K]."""
+    return (_bits(keys_D, tokens_K).double() + 0.5) * 2.0**-BITS
 
 
-def _bits(keys: Tensor, tokens: Tensor) -> Tensor:
-    """Whole numbers of `BITS` bits, of keys and tokens that broadcast: splitmix64's finaliser over
-    key + id * golden.
-    """
-    bits = keys + (tokens + 1) * GOLDEN
+def _bits(keys_D: Tensor, tokens_K: Tensor) -> Tensor:
+    """[D, K] whole numbers of `BITS` bits: splitmix64's finaliser over key + id * golden."""
+    bits = keys_D[:, None] + (tokens_K + 1) * GOLDEN
     bits = bits.bitwise_xor_(_shift(bits, 30)).mul_(MIX_1)
     bits = bits.bitwise_xor_(_shift(bits, 27)).mul_(MIX_2)
     bits = bits.bitwise_xor_(_shift(bits, 31))
@@ -33,14 +31,10 @@ def _bits(keys: Tensor, tokens: Tensor) -> Tensor:
 
 
 def gumbel(keys_D: Tensor, tokens_K: Tensor) -> Tensor:
-    """[D, K] standard Gumbel noise in float64, between `LOWEST` and `HIGHEST`."""
+    """[D, K] standard Gumbel noise in float64, between `LOWEST` and `HIGHEST`; tokens as in
+    `uniform`.
+    """
     return -torch.log(-torch.log(uniform(keys_D, tokens_K)))
-
-
-def gumbel_at(keys_N: Tensor, tokens_NK: Tensor) -> Tensor:
-    """[N, K] the same for other tokens with every key."""
-    uniforms_NK = (_bits(keys_N[:, None], tokens_NK).double() + 0.5) * 2.0**-BITS
-    return -torch.log(-torch.log(uniforms_NK))
 
 
 def noise_of(key: int, tokens_K: Tensor) -> Tensor:
@@ -54,4 +48,4 @@ def reaches(keys_D: Tensor, tokens_K: Tensor, least_D: Tensor) -> Tensor:
     Noise grows with the uniform it is made of, so no logarithm is taken.
     """
     bound_D = (torch.exp(-torch.exp(-least_D)) * 2.0**BITS).floor().long() - 2
-    return _bits(keys_D[:, None], tokens_K[None, :]) >= bound_D[:, None]
+    return _bits(keys_D, tokens_K) >= bound_D[:, None]

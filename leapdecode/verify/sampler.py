@@ -10,7 +10,7 @@ from torch import Tensor
 
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.verify.counter import counter_key
-from leapdecode.verify.noise import gumbel, gumbel_at, reaches
+from leapdecode.verify.noise import gumbel, reaches
 from leapdecode.verify.processors import Pipeline
 
 NOT_FINITE = -2  # the choice at a node whose logits are not finite
@@ -96,7 +96,7 @@ class Sampler:
         """
         keys_D, place_N = self._keys(tree, nodes, length)
         values_NK, tokens_NK = self.nearest = greatest(scores_NV, min(NEAREST, scores_NV.shape[-1]))
-        sums_NK = values_NK.double() + gumbel_at(keys_D[place_N], tokens_NK)
+        sums_NK = values_NK.double() + gumbel(keys_D[place_N], tokens_NK)
         most_N, at_N = sums_NK.max(-1)
         chosen_N = tokens_NK.gather(-1, at_N[:, None]).squeeze(-1)
         needed_D = torch.full((len(keys_D),), torch.inf, dtype=torch.double)
