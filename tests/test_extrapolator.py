@@ -1,18 +1,21 @@
-"""Extrapolation: what the model's last hidden state tells of the token after next."""
+"""Extrapolation: what the model's hidden states tell of the next ones."""
 
 import pytest
 import torch
 from tiny import CONFIGS, VOCABULARY, decode, new_model, prompts, texts
 
 from leapdecode import SamplingParams
+from leapdecode.core import TokenTree
 from leapdecode.methods.recent import RECENT, Extrapolations
 from leapdecode.model import extrapolator as module
+from leapdecode.model import kriging
 from leapdecode.model.extrapolator import Extrapolator, extrapolator, fit, sample
-from leapdecode.model.launched import HeadInput
+from leapdecode.model.kriging import Kriging
+from leapdecode.model.launched import HiddenStates
 from leapdecode.model.recorded import Recorder
 from leapdecode.model.runner import Runner
 from leapdecode.verify.counter import gumbel_of
-from leapdecode.verify.noise import noise_of
+from leapdecode.verify.noise import noise_of_first
 
 
 @pytest.fixture
@@ -27,7 +30,7 @@ def runner(tmp_path, monkeypatch):
 def test_sampled_states_are_the_models_own(architecture, before, monkeypatch):
     monkeypatch.setattr(module, "LENGTH", 12)
     on = Runner(new_model(CONFIGS[architecture]()))
-    on.head_input = HeadInput(on.model.get_output_embeddings())
+    on.hidden = HiddenStates(on.model.get_decoder())
     states, tokens = sample(on, before, 60.0)
     assert states.shape[:2] == tokens.shape == (12, module.TEXTS)
     seen = []
@@ -41,6 +44,7 @@ def test_sampled_states_are_the_models_own(architecture, before, monkeypatch):
     handle.remove()
 
 
+@torch.inference_mode()
 def test_weights_are_those_of_a_ridge_regression(runner, monkeypatch):
     """A map that is linear is found, though states and embeddings are of different sizes."""
     source, size = torch.Generator().manual_seed(0), runner.model.config.hidden_size
@@ -48,33 +52,98 @@ def test_weights_are_those_of_a_ridge_regression(runner, monkeypatch):
     tokens = torch.randint(VOCABULARY, (2, 600), generator=source)
     states = 30 * torch.randn(600, size, generator=source).to(runner.dtype)
     embedded = runner.model.get_input_embeddings()(tokens[1]).detach()
-    features = torch.cat([states, embedded, torch.ones_like(states[:, :1])], -1)
-    nexts = features @ true
+    nexts = torch.cat([states, embedded, torch.ones_like(states[:, :1])], -1) @ true
     monkeypatch.setattr(module, "sample", lambda *_: (torch.stack([states, nexts]), tokens))
     monkeypatch.setattr(module, "RIDGE", 1e-4)
-    weights = fit(runner, [], 1.0)
-    assert torch.allclose(features @ weights, nexts, rtol=1e-2, atol=0.1)
+    told = Extrapolator(runner, *fit(runner, [], 1.0))
+    features = told.features(states, tokens[1].tolist())
+    assert float(features[:, :-1].var()) == pytest.approx(1.0, rel=0.01)
+    assert torch.allclose(told.mapped(features), nexts.float(), rtol=1e-2, atol=0.1)
     monkeypatch.setattr(module, "RIDGE", 1e9)
-    assert fit(runner, [], 1.0).abs().max() < 0.1 * weights.abs().max()
+    assert fit(runner, [], 1.0)[0].abs().max() < 0.1 * told.weights.abs().max()
+
+
+def unmoved(runner):
+    """A map by which the state stays as it is."""
+    size = runner.model.config.hidden_size
+    weights = torch.cat([torch.eye(size), torch.zeros(size + 1, size)])
+    return Extrapolator(runner, weights, torch.ones(2))
+
+
+def chain_of(*tokens):
+    tree = TokenTree(tokens[0])
+    tree.add_chain(0, tokens[1:], "test")
+    return tree
 
 
 def test_guesses_are_the_output_layers_and_noise_puts_them_in_order(runner):
-    size = runner.model.config.hidden_size
-    weights = torch.cat([torch.eye(size), torch.zeros(size + 1, size)])  # the state stays as it is
-    told = Extrapolator(runner, weights)
-    state = torch.randn(size).to(runner.dtype)
+    told = unmoved(runner)
+    state = torch.randn(runner.model.config.hidden_size).to(runner.dtype)
     with torch.inference_mode():
         scores = runner.model.get_output_embeddings()(state)
+    states, tree = Kriging(told), chain_of(3)
+    states.state = state
     for temperature in (1.0, 0.5):
         chances = (scores / temperature).softmax(-1)
-        likely = told.guess(state, 3, temperature)
-        assert [token for token, _ in likely] == chances.topk(module.GUESSES).indices.tolist()
-        for token, chance in likely:
+        (likely,) = states.look(tree, [0], [[]], temperature, None)
+        assert [token for token, _ in likely] == chances.topk(kriging.GUESSES).indices.tolist()
+        rarest = int(chances.argmin())
+        (also,) = states.look(tree, [0], [[rarest, VOCABULARY]], temperature, None)
+        assert [token for token, _ in also] == [*[token for token, _ in likely], rarest]
+        for token, chance in also:
             assert chance == pytest.approx(float(chances[token]), rel=1e-3)
-        drawn = told.guess(state, 3, temperature, noise_of(11, told.ids))
+        (drawn,) = states.look(tree, [0], [[]], temperature, [noise_of_first(11, told.count)])
         sums = [float(chances[token].log()) + gumbel_of(11, token) for token in range(VOCABULARY)]
         best = sorted(range(VOCABULARY), key=sums.__getitem__, reverse=True)
-        assert [token for token, _ in drawn] == best[: module.GUESSES]
+        assert [token for token, _ in drawn] == best[: kriging.GUESSES]
+
+
+def straightforward(told, samples, state, token):
+    """The state behind `token` by the formula of a Gaussian process, from all samples at once."""
+    before, tokens, after = zip(*samples, strict=True)
+    known = told.features(torch.stack(before), list(tokens))
+    errors = torch.stack(after) - told.mapped(known)
+    asked = told.features(state[None], [token])
+    covariance = lambda a, b: torch.exp(-(torch.cdist(a, b) ** 2) / a.shape[1])  # noqa: E731
+    noisy = covariance(known, known) + kriging.VARIANCE * torch.eye(len(known))
+    weights = torch.linalg.solve(noisy, covariance(known, asked))
+    return told.mapped(asked)[0] + (weights.T @ errors)[0]
+
+
+@pytest.mark.parametrize("kept", [kriging.KEPT, 7])
+@torch.inference_mode()
+def test_states_are_those_of_a_gaussian_process(runner, kept, monkeypatch):
+    """Whatever the order and the size of the pieces in which a text is told, and down a tree."""
+    monkeypatch.setattr(kriging, "KEPT", kept)
+    monkeypatch.setattr(kriging, "FRESH", 1)
+    told, size = unmoved(runner), runner.model.config.hidden_size
+    tokens = [*range(3, 30)]
+    states = torch.randn(len(tokens), size, generator=torch.Generator().manual_seed(1))
+    text = Kriging(told)
+    for first, last in ((0, 1), (1, 5), (5, 17), (17, 27)):
+        text.learn(tokens[first:last], states[first:last])
+    samples = [(states[n - 1], tokens[n], states[n]) for n in range(1, len(tokens))][-kept:]
+    tree = chain_of(40, 41)
+    text.look(tree, [0, 1], [[], []], 1.0, None)
+    root = straightforward(told, samples, states[-1], 40)
+    assert torch.allclose(text.behind[0], root, atol=1e-4)
+    assert torch.allclose(text.behind[1], straightforward(told, samples, root, 41), atol=1e-4)
+    later = chain_of(40, 41)
+    text.look(later, [0], [[]], 1.0, None)
+    text.look(later, [1], [[]], 1.0, None)
+    assert torch.allclose(text.behind[1], straightforward(told, samples, root, 41), atol=1e-4)
+
+
+@torch.inference_mode()
+def test_what_is_not_finite_is_not_learnt(runner):
+    told, size = unmoved(runner), runner.model.config.hidden_size
+    states = torch.randn(4, size)
+    states[1] = torch.inf
+    text = Kriging(told)
+    text.learn([3, 4, 5, 6], states)
+    text.look(chain_of(7), [0], [[]], 1.0, None)
+    assert text.count == 1
+    assert text.behind[0].isfinite().all()
 
 
 def test_weights_are_kept_by_the_models(runner, tmp_path, monkeypatch):
@@ -103,7 +172,7 @@ def test_a_damaged_file_is_made_anew(runner, tmp_path):
 
 
 def test_time_is_limited(runner):
-    runner.head_input = HeadInput(runner.model.get_output_embeddings())
+    runner.hidden = HiddenStates(runner.model.get_decoder())
     states, tokens = sample(runner, [], seconds=0.0)
     assert len(states) == len(tokens) == 2
 
@@ -112,15 +181,20 @@ def test_there_is_none_where_forwards_are_recorded_or_no_output_layer_is_at_hand
     runner.recorder = Recorder()
     assert extrapolator(runner, [7]) is None
     runner.recorder = None
+    head = runner.model.get_output_embeddings()
+    scaled = head.register_forward_pre_hook(lambda _, given: (2 * given[0],))
+    assert extrapolator(runner, [7]) is None
+    scaled.remove()
     runner.model.get_output_embeddings = lambda: None
     assert extrapolator(runner, [7]) is None
-    assert runner.head_input is None
+    assert runner.hidden is None
 
 
 def test_no_hook_stays_in_the_model(runner):
     assert extrapolator(runner, [7]) is not None
     decode(runner, prompts(), "extrapolation")
     assert not runner.model.get_output_embeddings()._forward_pre_hooks
+    assert not runner.model.get_decoder()._forward_hooks
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -146,15 +220,38 @@ def test_batches_tell_each_text_its_own_state(runner):
     assert texts(decode(runner, prompts(), "extrapolation", 3, params)) == plain
 
 
+def test_a_prompt_is_learnt_from_before_the_first_guess(runner, monkeypatch):
+    """All of its states but the root's, however many forwards took it in."""
+    extrapolator(runner, [])
+    counts, look = [], Kriging.look
+
+    def seen(self, *args):
+        found = look(self, *args)
+        counts.append(self.count)
+        return found
+
+    monkeypatch.setattr(Kriging, "look", seen)
+    text = prompts()[0]
+    decode(runner, [text], "extrapolation", params=SamplingParams(max_tokens=4))
+    assert counts[0] > len(text) - 2
+    assert counts[0] < kriging.KEPT
+
+
 def test_what_does_not_pay_is_tried_now_and_then():
     judged = Extrapolations()
-    assert judged.pay(0.1)
+    assert judged.pay(1.0, 0.1)
     for _ in range(40):
-        judged.learn(gained=0, time=1.0)
-    tried = [judged.pay(0.1) for _ in range(3 * RECENT)]
-    assert not any(tried[:RECENT])
-    assert tried[RECENT]
+        judged.timed(1.0)
+        judged.learn(gained=0, promised=1.0)
+    tried = []
+    for _ in range(3 * RECENT):
+        tried.append(judged.pay(1.0, 0.1))
+        judged.learn(gained=0, promised=0.0)
+    assert not any(tried[: RECENT + 1])
+    assert tried[RECENT + 1]
     for _ in range(40):
-        judged.learn(gained=1, time=1.0)
-    assert judged.pay(0.1)
-    assert not judged.pay(2.0)
+        judged.timed(1.0)
+        judged.learn(gained=1, promised=2.0)
+    assert judged.pay(1.0, 0.1)
+    assert not judged.pay(1.0, 1.0)
+    assert not judged.pay(0.1, 0.1)

@@ -10,7 +10,7 @@ import torch
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.verify import sampler as sampler_module
 from leapdecode.verify.counter import counter_key
-from leapdecode.verify.noise import HIGHEST, LOWEST, gumbel, reaches, uniform
+from leapdecode.verify.noise import HIGHEST, LOWEST, gumbel, reaching, uniform
 from leapdecode.verify.sampler import Sampler
 
 TOKENS = torch.arange(4096)
@@ -119,14 +119,16 @@ def test_noise_for_few_tokens_never_changes_the_choice(scale, dtype):
 def test_it_matters_that_tokens_far_below_are_asked(monkeypatch):
     monkeypatch.setattr(sampler_module, "NEAREST", 2)
     assert torch.equal(*drawn_and_whole(2.0, torch.float32))
-    none = lambda keys, tokens, least: torch.zeros(len(keys), len(tokens), dtype=torch.bool)  # noqa: E731
-    monkeypatch.setattr(sampler_module, "reaches", none)
+    none = lambda keys, vocabulary, least: torch.empty(0, dtype=torch.long)  # noqa: E731
+    monkeypatch.setattr(sampler_module, "reaching", none)
     assert not torch.equal(*drawn_and_whole(2.0, torch.float32))
 
 
-def test_what_reaches_a_noise_is_known_without_a_logarithm():
-    keys = torch.tensor([counter_key(0, 0, position) for position in range(8)])
-    tokens, least = torch.arange(50000), torch.linspace(-3, 11, 8, dtype=torch.double)
-    asked, noise = reaches(keys, tokens, least), gumbel(keys, tokens)
-    assert not ((noise >= least[:, None]) & ~asked).any()
-    assert not ((noise < least[:, None] - 1e-6) & asked).any()
+@pytest.mark.parametrize("least", [-4.0, -3.0, 0.0, 3.0, 8.0, 11.0, math.inf])
+def test_what_reaches_a_noise_is_known_without_a_logarithm(least):
+    keys = [counter_key(0, 0, position) for position in range(8)]
+    noise = gumbel(torch.tensor(keys), torch.arange(50000)).amax(0)
+    asked = torch.zeros(50000, dtype=torch.bool)
+    asked[reaching(keys, 50000, [least] * 8)] = True
+    assert not ((noise >= least) & ~asked).any()
+    assert not ((noise < least - 1e-6) & asked).any()

@@ -35,7 +35,8 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         found = yield Forward("target", sequence, asked.tree, likeliest=method.likeliest)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
         verdict = walk(asked.tree, found.choices)
-        verdict.likeliest, verdict.state = found.likeliest, found.state_at(verdict.path[-1])
+        verdict.likeliest = found.likeliest
+        verdict.states_PD, verdict.earlier_TD = found.states_at(verdict.path), found.earlier_TD
         final = asked.final(verdict)
         num_emitted = sequence.extend(
             verdict.tokens[:final], verdict.sources[:final], found.step_rows

@@ -104,7 +104,8 @@ class Arranged:
             verdict.sources[self.carried :],
             choices,
             likeliest,
-            verdict.state,
+            None if verdict.states_PD is None else verdict.states_PD[self.carried :],
+            None if self.carried else verdict.earlier_TD,
         )
 
 

@@ -26,23 +26,21 @@ as it is, noise included.
 
 import math
 
-from leapdecode.core.buckets import BUCKETS
-
 RATE = 0.05
-NOISE, USUAL = 0.38, 4.1  # the noise's weight, and the noise that adds nothing
+NOISE, USUAL = 0.43, 4.1  # the noise's weight, and the noise that adds nothing
 LIMIT = 8.0  # of the sum of weights
 MATCHES = (1, 2, 3, 4, 6, 9, 16)  # match lengths from which on a bucket begins
 LATER = len(MATCHES)  # added to the bucket of a match that is not the first
 BIAS = -3.7
 # by bucket of match lengths: for the longest match, then for later ones
-MATCHED = [1.2, 1.9, 2.3, 2.7, 3.8, 3.9, 4.4, 0.5, 0.8, 0.3, 0.5, 0.0, 0.0, 0.0]
+MATCHED = [1.2, 1.9, 2.5, 2.7, 4.0, 4.5, 5.2, 0.4, 0.3, 0.4, 0.6, 0.0, 0.0, 0.0]
 # column -> weights of its buckets, the first of which is 1
 COLUMNS = {
     "suffix": MATCHED,
-    "pair": [0.5, 1.2, 0.9, 0.5, 0.2, 0.1, -0.3, -0.6, -0.4, -1.2, -2.4],
-    "token": [2.5, 1.9, 1.9, 1.5, 1.3, 0.6, 0.2, -0.1, -0.2, -1.0, -2.2],
-    "last": [-0.4] * (BUCKETS - 1),
-    "extrapolated": [3.6, 3.5, 2.6, 2.0, 1.7, 1.1, 0.4, -0.4, -1.0, -1.3, -2.3],
+    "pair": [0.3, 0.8, 0.2, 0.0, -0.1, -0.3, -0.4, -0.4, -0.4, -0.5, -0.9],
+    "token": [2.2, 1.9, 2.0, 1.8, 1.0, 0.7, 0.2, 0.0, -0.1, -0.3, -1.3],
+    "last": [-0.8, -0.4, -0.2, 0.0, 0.3, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0],
+    "extrapolated": [2.7, 2.4, 1.8, 1.4, 1.1, 0.8, 0.3, -0.3, -0.5, -0.8, -0.9],
     "store": MATCHED,
     "draft": [5.9, 2.6, 1.9, 1.9, 1.6, 0.5, -0.3, -0.7, -1.5, -2.2, -3.0],
     # what a draft drew with the target's noise, by the probability that it drew it with
@@ -52,11 +50,11 @@ COLUMNS = {
 }
 # the same beside known noise
 NOISY = {
-    "suffix": [1.8, 2.9, 3.6, 4.3, 4.8, 5.9, 6.0, 1.0, 1.4, 1.1, 2.0, 1.1, 0.9, 0.5],
-    "pair": [1.3, 0.6, 0.2, 0.5, 0.4, 0.4, 0.1, 0.1, -0.1, -0.7, -1.1],
-    "token": [2.5, 2.3, 2.0, 1.8, 1.5, 1.2, 1.1, 0.7, 0.3, 0.3, 0.1],
-    "last": [-0.3, -0.1, -0.2, 0.2, 0.3, 0.3, 0.2, -0.2, 0.3, 0.0, -0.2],
-    "extrapolated": [3.7, 3.2, 2.9, 2.6, 2.3, 2.0, 1.5, 1.1, 0.3, 0.0, -1.2],
+    "suffix": [1.1, 2.1, 2.4, 3.0, 4.5, 5.2, 7.0, 0.6, 0.6, 0.3, 0.5, 0.5, 0.4, 0.5],
+    "pair": [0.8, 0.7, 0.2, 0.0, -0.1, -0.1, -0.2, -0.3, -0.4, -1.1, -1.1],
+    "token": [2.3, 2.3, 2.2, 1.9, 1.4, 1.0, 0.7, 0.5, 0.4, 0.5, -0.1],
+    "last": [0.0, 0.6, 0.8, 0.9, 0.7, 0.2, 0.0, 0.2, 0.4, 0.5, 0.7],
+    "extrapolated": [3.7, 3.3, 3.0, 2.6, 2.2, 1.9, 1.4, 1.1, 0.5, 0.1, -0.6],
 }
 NAMES = [name for name, weights in COLUMNS.items() for _ in weights]  # by place of a weight
 Evidence = list[int]  # places of weights, one for each column that names a candidate

@@ -13,6 +13,7 @@ from leapdecode.methods.sources import Sources
 from leapdecode.verify.counter import counter_key, gumbel_of
 
 DRAFT, DRAW, WINDOW = place_of("draft"), place_of("draw"), place_of("window")
+EXTRAPOLATED = place_of("extrapolated")
 DEEPEST = 8  # deeper guesses of a window are alike
 FILL = DEEPEST + 1  # the bucket of those that no forward has updated yet
 
@@ -27,6 +28,7 @@ class Growth:
         noise_keys: by depth of a node, of the noise behind it, under seeded sampling.
         asked: per node that the draft has evaluated, the token that it chooses: the likeliest one,
             or under seeded sampling the one that it draws with the target's noise.
+        looked: nodes behind which the hidden state was extrapolated.
         waiting: candidates, likeliest first: (-chance that the walk reaches it, order, parent,
             token, chance given its parent).
         window: Jacobi guesses behind the root, of which the first `updated` are choices of the
@@ -43,6 +45,7 @@ class Growth:
     noise_keys: dict[int, int] = field(default_factory=dict)
     contexts: dict[int, list[int]] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)
+    looked: set[int] = field(default_factory=set)
     waiting: list[tuple[float, int, int, int, float]] = field(default_factory=list)
     window: list[int] = field(default_factory=list)
     updated: int = 0
@@ -124,9 +127,9 @@ class Growth:
         """A candidate's noise, the usual one where it is not known or of no further use."""
         if not self.sequence.knows_noise or token == self.asked.get(node):
             return USUAL
-        return gumbel_of(self._noise_key(node), token)
+        return gumbel_of(self.noise_key(node), token)
 
-    def _noise_key(self, node: int) -> int:
+    def noise_key(self, node: int) -> int:
         """The key of the noise with which the target chooses behind a node: that of the node's own
         position.
         """
@@ -138,9 +141,9 @@ class Growth:
 
     def missing(self) -> list[tuple[float, float]]:
         """(chance that the walk reaches it, chance of its likeliest candidate) of every node that
-        the draft has not evaluated and that a candidate may follow.
+        neither the draft nor an extrapolation has told of and that a candidate may follow.
         """
-        best = dict.fromkeys(self.offered.keys() - self.asked.keys(), 0.0)
+        best = dict.fromkeys(self.offered.keys() - self.asked.keys() - self.looked, 0.0)
         for node in best:
             for token, evidence in self.offered[node].items():
                 best[node] = max(best[node], self._chance(node, token, evidence))
@@ -157,19 +160,38 @@ class Growth:
             draws = self.sequence.knows_noise and drawn >= 0
             self.asked[node] = drawn if draws else likely[0][0]
             if node in self.offered:
-                self._enter(self.offered[node], likely)
+                self._enter(DRAFT, self.offered[node], likely)
                 if draws:
                     bucket = bucket_of(dict(likely).get(drawn, 0.0))
                     self.offered[node][drawn] = [DRAW + bucket]
         self._weigh()
 
-    def _enter(self, offered: dict[int, Evidence], likely: list[tuple[int, float]]) -> None:
-        """Note how probable the draft finds each candidate; its own ones join."""
+    def unlooked(self, most: int, least: float) -> list[int]:
+        """At most `most` nodes to extrapolate behind, the likeliest of those that the walk reaches
+        with a chance of `least`; parents come before children.
+        """
+        nodes = [node for node in self.offered.keys() - self.looked if self.reached[node] >= least]
+        nodes.sort(key=lambda node: (-self.reached[node], node))
+        return sorted(nodes[:most])
+
+    def tell(self, nodes: list[int], found: list[list[tuple[int, float]]]) -> None:
+        """Take in what extrapolated states tell behind `nodes`; candidates that they say nothing of
+        count as improbable.
+        """
+        for node, likely in zip(nodes, found, strict=True):
+            self._enter(EXTRAPOLATED, self.offered[node], likely)
+        self.looked.update(nodes)
+        self._weigh()
+
+    def _enter(
+        self, place: int, offered: dict[int, Evidence], likely: list[tuple[int, float]]
+    ) -> None:
+        """Note in the column at `place` how probable each candidate is; further ones join."""
         named = dict(likely)
         for token in offered.keys() - named.keys():
-            offered[token].append(DRAFT + BUCKETS - 1)
+            offered[token].append(place + BUCKETS - 1)
         for token, probability in likely:
-            offered.setdefault(token, []).append(DRAFT + bucket_of(probability))
+            offered.setdefault(token, []).append(place + bucket_of(probability))
 
     def _weigh(self) -> None:
         """Work out the chances of nodes and candidates anew."""

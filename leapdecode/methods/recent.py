@@ -8,8 +8,8 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
-HOPED = 0.1  # tokens that an extrapolation gains, where nothing is known
-HOPED_STEPS = 8.0  # that this counts for
+HOPED = 0.2  # tokens that a look at hidden states gains of one promised, where nothing is known
+HOPED_FOR = 8.0  # promised tokens that this counts for
 
 
 @dataclass
@@ -76,24 +76,33 @@ class DraftForwards:
 
 @dataclass
 class Extrapolations:
-    """What guesses that take time before the forward took of late, and what they gained."""
+    """What looks at hidden states took of late, and what they gained.
+
+    What nodes promise is the sum of reached x (1 - c), for nodes that the walk reaches with chance
+    `reached` and whose likeliest candidate has chance c.
+    """
 
     time: float = 0.0  # of each on average, in the unit of the row costs
     gained: float = 0.0  # tokens
-    steps: float = 0.0
+    promised: float = 0.0
     since: int = 0  # steps without any
 
-    def pay(self, price: float) -> bool:
-        """Whether they gain more than `price` times their time; now and then they are tried in any
+    def pay(self, promised: float, price: float) -> bool:
+        """Whether a look gains more than `price` times its time; after a while it is tried in any
         case.
         """
-        self.since += 1
-        expected = (self.gained + HOPED_STEPS * HOPED) / (self.steps + HOPED_STEPS)
-        return expected > price * self.time or self.since > RECENT
+        share = (self.gained + HOPED_FOR * HOPED) / (self.promised + HOPED_FOR)
+        return share * promised > price * self.time or self.since > RECENT
 
-    def learn(self, gained: int, time: float) -> None:
-        """Take in a step that had some."""
+    def timed(self, time: float) -> None:
+        """Take in what a look took."""
         self.time = self.time + (time - self.time) / RECENT if self.time else time
-        self.gained = FORGET * self.gained + gained
-        self.steps = FORGET * self.steps + 1
         self.since = 0
+
+    def learn(self, gained: int, promised: float) -> None:
+        """Take in what a step gained by what it looked at; nothing was promised if at nothing."""
+        if promised:
+            self.gained = FORGET * self.gained + gained
+            self.promised = FORGET * self.promised + promised
+        else:
+            self.since += 1

@@ -3,23 +3,27 @@
 import time
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
-from leapdecode.core.buckets import bucket_of
 from leapdecode.methods.base import Asking, Method, option, private_random
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.sources import Sources
-from leapdecode.pools.recycled import Bucketed
-from leapdecode.verify.counter import counter_key
 from leapdecode.verify.walk import Verdict
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from leapdecode.model.kriging import Kriging
 
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
 # a draft evaluates nodes that the walk reaches at least with this chance, so many per forward
 LEAST, DRAFTED = 0.02, 16
 TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
-SURE = 9  # tokens of a match behind which nothing is extrapolated
+# states are extrapolated behind nodes that the walk reaches at least with this chance, so many at a
+# time, and so many times a step
+REACHED, LOOKED, LOOKS = 0.1, 8, 8
 ASKED = 16  # draft forwards per step at most
 
 
@@ -54,8 +58,11 @@ class Sourced(Method):
         self.random = private_random(0, sequence)
         self.updated: list[int] = []  # of the window, what the target chose
         self.sources = Sources(self.columns(), self.store)
-        self.state: tuple[int, Any] = (0, None)  # the length of the text, and the last hidden state
-        self.took: float | None = None  # milliseconds of this step's extrapolation
+        self.states: Kriging | None = None
+        if self.extrapolator is not None:
+            self.states = self.extrapolator.of_text()
+        self.length = 0  # of the text whose last state is known
+        self.promised = 0.0  # by the nodes of this step whose states were extrapolated
         if self.planner is not None and self.trained_block:
             self.planner.window.hoped = TRAINED
         noisy = sequence.knows_noise
@@ -71,7 +78,6 @@ class Sourced(Method):
         self.growth: Growth | None = None
         if self.planner is not None and self.planner.rests():
             return tree
-        self.sources.extrapolated = self._extrapolated(sequence)
         window = self._window(sequence) if self.wanted_window else []
         growth = self.growth = Growth(
             sequence, tree, self.sources, self.chances, window=window, updated=len(self.updated)
@@ -79,44 +85,72 @@ class Sourced(Method):
         most = self._most(sequence)
         if self.asks_draft:
             yield from self._draft(growth, most)
+        elif self.states is not None and self.length == len(sequence.tokens):
+            self._extrapolate(self.states, growth, most)
         planner, context = self.planner, len(sequence.tokens)
         growth.grow(most, planner.floor(context) if planner is not None else None)
         growth.prune(most)
         return tree
 
-    def _extrapolated(self, sequence: Sequence) -> Bucketed:
-        """What the last hidden state tells of the tokens behind the pending one."""
-        (length, state), self.took = self.state, None
-        if self.extrapolator is None or state is None or length != len(sequence.tokens):
-            return []
-        if not self._worth_extrapolating(sequence):
-            return []
-        began, params, noise = time.perf_counter(), sequence.params, None
-        if sequence.knows_noise:
-            from leapdecode.verify.noise import noise_of  # torch, which a method's name needs not
+    def _extrapolate(self, states: "Kriging", growth: Growth, most: int) -> None:
+        """Look behind the likeliest nodes, those that this adds too, while that pays."""
+        sequence, tree, planner = growth.sequence, growth.tree, self.planner
+        context, temperature = len(sequence.tokens), sequence.params.temperature or 1.0
+        floor = planner.floor(context) if planner is not None else None
 
-            key = counter_key(params.seed, sequence.stream, length)
-            noise = noise_of(key, self.extrapolator.ids)
-        likely = self.extrapolator.guess(state, sequence.pending, params.temperature or 1.0, noise)
-        self.took = 1e3 * (time.perf_counter() - began)
-        return [(token, bucket_of(chance)) for token, chance in likely]
+        def pays(chance: float, rows: int) -> bool:
+            return chance >= REACHED and (floor is None or floor(chance, rows))
 
-    def _worth_extrapolating(self, sequence: Sequence) -> bool:
-        """Whether it is worth its time, and no long match tells the next token."""
-        planner, context = self.planner, self.sources.context(sequence.tokens)
-        if self.sources.longest_match(context) >= SURE:
-            return False
+        self.promised = 0.0
+        for _ in range(LOOKS if states.state is not None else 0):
+            growth.grow(most, pays)
+            nodes = growth.unlooked(LOOKED, REACHED)
+            promised = sum(reached * (1 - chance) for reached, chance in growth.missing())
+            if not nodes or not self._worth_looking(promised, context):
+                return
+            began = time.perf_counter()
+            named = [list(growth.offered[node]) for node in nodes]
+            noise = self._noise(growth, nodes, states.map.count)
+            growth.tell(nodes, states.look(tree, nodes, named, temperature, noise))
+            self.promised += promised
+            if planner is not None:
+                planner.extrapolations.timed(1e3 * (time.perf_counter() - began))
+
+    def _worth_looking(self, promised: float, context: int) -> bool:
+        """Whether a look at hidden states pays, behind nodes that promise so many tokens."""
+        planner = self.planner
         if planner is None or planner.cost is None:
             return True
-        price = planner.throughput.rate(planner.cost(1, len(sequence.tokens)))
-        return planner.extrapolations.pay(price)
+        price = planner.throughput.rate(planner.cost(1, context))
+        return planner.extrapolations.pay(promised, price)
 
-    def _judge_extrapolation(self, tree: TokenTree, path: list[int]) -> None:
-        """Tell the planner what the step's extrapolation gained and took."""
-        if self.took is not None and self.planner is not None:
-            first = tree.sources[path[1]] if len(path) > 1 else ""
-            gained = len(path) - 1 if first == "extrapolated" else 0
-            self.planner.extrapolations.learn(gained, self.took)
+    def _noise(self, growth: Growth, nodes: list[int], count: int) -> "list[Tensor] | None":
+        """Per node [count] the noise of the first tokens behind it, where it is known."""
+        if not growth.sequence.knows_noise:
+            return None
+        from leapdecode.verify.noise import noise_of_first  # torch, which a method's name needs not
+
+        return [noise_of_first(growth.noise_key(node), count) for node in nodes]
+
+    def _learn_states(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
+        """Take in the hidden states of a step, and what those that were extrapolated gained."""
+        states, tokens = self.states, sequence.tokens
+        if states is None:
+            return
+        if self.planner is not None:
+            gained = sum(tree.sources[node] == "extrapolated" for node in verdict.path)
+            self.planner.extrapolations.learn(gained, self.promised)
+        known, self.promised = verdict.states_PD, 0.0
+        if known is None:
+            states.state = None
+            return
+        earlier, root = verdict.earlier_TD, len(tokens) - len(verdict.tokens) - 1
+        if earlier is not None or self.length != root + 1:
+            states.state = None
+        if earlier is not None and len(earlier):
+            states.learn(tokens[root - len(earlier) : root], earlier)
+        states.learn([tree.tokens[node] for node in verdict.path], known)
+        self.length = len(tokens)
 
     def _window(self, sequence: Sequence) -> list[int]:
         """The Jacobi guesses behind the pending token: the target's choices at the last ones, and
@@ -162,12 +196,11 @@ class Sourced(Method):
             growth.take(found)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        self.state = len(sequence.tokens), verdict.state
+        self._learn_states(sequence, tree, verdict)
         if self.growth is None:
             self.updated = []  # the target said nothing of them
         else:
             self.growth.learn(verdict.path, verdict.choices, self.planner)
-            self._judge_extrapolation(tree, verdict.path)
             if self.wanted_window:
                 self._update(self.growth, tree, verdict)
         self.sources.recycle(tree.tokens, tree.parents, self.before, verdict)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from leapdecode.methods.evidence import Evidence, match_bucket, place_of
-from leapdecode.pools.recycled import Bucketed, RecycledTokens
+from leapdecode.pools.recycled import RecycledTokens
 from leapdecode.pools.suffixes import LONGEST, SuffixIndex
 from leapdecode.verify.walk import Verdict
 
@@ -17,20 +17,15 @@ class Sources:
     Args:
         columns: which to ask, names of `evidence.COLUMNS`.
         store: earlier texts.
-
-    Attributes:
-        extrapolated: what the target's last hidden state tells of the tokens behind the root.
     """
 
     def __init__(self, columns: Iterable[str], store: SuffixIndex | None = None) -> None:
-        self.extrapolated: Bucketed = []
         self.text, self.recycled, self.store = SuffixIndex(), RecycledTokens(), store
         known: dict[str, Following] = {
             "suffix": lambda context, _: _matches(self.text, context),
             "pair": lambda context, _: self.recycled.by_pair.get((context[-2], context[-1]), ()),
             "token": lambda context, _: self.recycled.by_token.get(context[-1], ()),
             "last": lambda _, at_root: self.recycled.last if at_root else (),
-            "extrapolated": lambda _, at_root: self.extrapolated if at_root else (),
         }
         if store is not None:
             known["store"] = lambda context, _: _matches(store, context)
@@ -52,12 +47,6 @@ class Sources:
             for token, bucket in following(context, at_root):
                 found.setdefault(token, []).append(place + bucket)
         return found
-
-    def longest_match(self, context: list[int]) -> int:
-        """How many of the last tokens stand earlier in the text, where their sources are asked."""
-        place = place_of("suffix")
-        found = self.text.following(context, 1) if any(p == place for p, _ in self.asked) else ()
-        return found[0][1] if found else 0
 
     def recycle(self, tokens: list[int], parents: list[int], before: int, verdict: Verdict) -> None:
         """Take in what the target found likely at the nodes of a tree, the last accepted one last.

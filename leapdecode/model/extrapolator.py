@@ -5,12 +5,13 @@ next token. Here that is a linear map (Pal et al. 2023, Future Lens, arXiv 2311.
 tokens off a state linearly), fitted by ridge regression to text that the model itself samples, once
 per model, and kept on disk:
 
-    next state = [state, embedding of the next token, 1] x weights.
+    features = [state / its standard deviation, embedding of the next token / its own, 1],
+    next state = features x weights.
 
-The model's output layer then tells what is likely behind it.
+The model's output layer then tells what is likely behind it. How the map errs in one text is learnt
+while it is decoded, see `kriging`.
 
-Shapes: D hidden size, F that and the embedding's and one, T tokens of B texts, N samples, M tokens
-that may be guessed.
+Shapes: D hidden size, F features, T tokens of B texts, N samples, M tokens that may be guessed.
 """
 
 from __future__ import annotations
@@ -29,60 +30,73 @@ from torch.nn import functional
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.facts import LOG, announce, cache_file, replace_file, weights_digest
-from leapdecode.model.launched import HeadInput
+from leapdecode.model.launched import HiddenStates
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.prepacked import packed, product
 from leapdecode.model.traits import first_line
 
 if TYPE_CHECKING:
+    from leapdecode.model.kriging import Kriging
     from leapdecode.model.runner import Runner
 
 MOST = 8192  # guessed tokens have lower ids: tokenizers number merges by how common they are
-GUESSES = 8
 # texts sampled at a time, tokens of each, and the time for both
 TEXTS, LENGTH, SECONDS = 64, 192, 25.0
 CACHED = 1 << 29  # bytes of their caches
 LIKELIEST = 64  # tokens that are sampled from
 LOWEST = -1e9  # in place of a logit that is not finite
 RIDGE = 100.0  # added to sums over samples, beside features of variance 1
-FORMAT = 1  # of the file
+FORMAT = 2  # of the file
 
 
 class Extrapolator:
-    """Guesses by one model's weights.
+    """Next states by one model's weights, and what its output layer finds likely there.
 
     Args:
         runner: of a model whose output layer is a matrix.
         weights: [F, D].
+        scales: [2] what states and embeddings are multiplied with.
 
     Attributes:
-        ids: [M] the tokens that it guesses.
+        count: M, how many tokens it guesses: those of the lowest ids.
     """
 
-    def __init__(self, runner: Runner, weights: Tensor) -> None:
+    def __init__(self, runner: Runner, weights: Tensor, scales: Tensor) -> None:
         head = _head(runner)
         self.embeddings = runner.model.get_input_embeddings()
         self.rows = head.weight[:MOST].detach()
         self.bias = None if head.bias is None else head.bias[:MOST].detach()
-        self.ids = torch.arange(len(self.rows))
-        self.weights = weights.to(runner.device, runner.dtype)
+        self.count = len(self.rows)
+        self.packed = packed(self.rows) if runner.prepacked else None
+        self.weights, self.scales = weights.to(runner.device, runner.dtype), scales.tolist()
 
-    @torch.inference_mode()
-    def guess(
-        self, state_D: Tensor, token: int, temperature: float = 1.0, noise_M: Tensor | None = None
-    ) -> list[tuple[int, float]]:
-        """(token, probability) of what is likely behind `token`, the best first.
+    def of_text(self) -> Kriging:
+        """The same for one text, learning while that is decoded."""
+        from leapdecode.model.kriging import Kriging
 
-        `state_D` is the state of the token before. With the noise of `ids` those that it makes
-        likely to be drawn come first.
-        """
-        embedding_D = self.embeddings(torch.tensor(token, device=state_D.device))
-        features_F = torch.cat([state_D, embedding_D, state_D.new_ones(1)])
-        next_D = features_F @ self.weights
-        scores_M = functional.linear(next_D, self.rows, self.bias).float().cpu()
-        logs_M = torch.log_softmax(scores_M / temperature, -1)
-        ranked_M = logs_M if noise_M is None else logs_M + noise_M
-        best = ranked_M.topk(min(GUESSES, len(ranked_M))).indices
-        return list(zip(best.tolist(), logs_M[best].exp().tolist(), strict=True))
+        return Kriging(self)
+
+    def features(self, states_ND: Tensor, tokens: list[int]) -> Tensor:
+        """[N, F] in float32, of `tokens` behind `states_ND`."""
+        embedded_ND = self.embeddings(torch.tensor(tokens, device=states_ND.device))
+        return _features(states_ND.float(), embedded_ND.float(), self.scales)
+
+    def mapped(self, features_NF: Tensor) -> Tensor:
+        """[N, D] the next states in float32."""
+        return (features_NF.to(self.weights.dtype) @ self.weights).float()
+
+    def logits(self, states_ND: Tensor) -> Tensor:
+        """[N, M] what the output layer finds of them, in float32 on the host."""
+        given = states_ND.to(self.rows.dtype)
+        if self.packed is not None:
+            return product(given, self.packed, self.bias).float()
+        return functional.linear(given, self.rows, self.bias).float().cpu()
+
+
+def _features(states_ND: Tensor, embedded_ND: Tensor, scales: list[float]) -> Tensor:
+    """[N, F] features of variance about 1."""
+    parts = [states_ND * scales[0], embedded_ND * scales[1], torch.ones_like(states_ND[:, :1])]
+    return torch.cat(parts, -1)
 
 
 def _head(runner: Runner) -> Any:
@@ -94,6 +108,23 @@ def _head(runner: Runner) -> Any:
     return head
 
 
+def _decoder(runner: Runner, head: torch.nn.Module) -> torch.nn.Module:
+    """The module whose output goes into `head` as it is; raises `UnsupportedModel` where there is
+    none.
+    """
+    decoder, given = runner.model.get_decoder(), list[Tensor]()
+    handle = head.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
+    try:
+        with HiddenStates(decoder) as hidden:
+            runner.try_rows(2)
+    finally:
+        handle.remove()
+    seen = hidden.seen
+    if not given or seen is None or not torch.equal(given[0], seen):
+        raise UnsupportedModel("its output layer is not given its hidden states")
+    return decoder
+
+
 def extrapolator(runner: Runner, before: list[int]) -> Extrapolator | None:
     """The model's own, from disk or fitted now to texts behind the tokens `before`; None where it
     cannot be had.
@@ -103,24 +134,23 @@ def extrapolator(runner: Runner, before: list[int]) -> Extrapolator | None:
     if runner.recorder is not None or runner.ranks.size > 1:
         return None  # a replayed forward shows no state, and no rank has a whole output layer
     try:
-        head = _head(runner)
-        runner.head_input = runner.head_input or HeadInput(head)
+        runner.hidden = runner.hidden or HiddenStates(_decoder(runner, _head(runner)))
         path = _path(runner, before)
-        weights = _read(path)
-        if weights is None:
+        fitted = _read(path)
+        if fitted is None:
             announce("what the model's hidden states tell", int(SECONDS))
-            weights = fit(runner, before)
-            _write(path, weights)
-        return Extrapolator(runner, weights)
+            fitted = fit(runner, before)
+            _write(path, *fitted)
+        return Extrapolator(runner, *fitted)
     except (UnsupportedModel, RuntimeError) as error:
         LOG.info("hidden states are not extrapolated: %s", first_line(error))
-        runner.head_input = None
+        runner.hidden = None
         return None
 
 
 @torch.inference_mode()
-def fit(runner: Runner, before: list[int], seconds: float = SECONDS) -> Tensor:
-    """[F, D] weights fitted to as much sampled text as `seconds` allow."""
+def fit(runner: Runner, before: list[int], seconds: float = SECONDS) -> tuple[Tensor, Tensor]:
+    """Weights [F, D] and scales [2], fitted to as much sampled text as `seconds` allow."""
     states_TBD, tokens_TB = sample(runner, before, seconds)
     embedded = runner.model.get_input_embeddings()(tokens_TB[1:]).detach().flatten(0, 1).float()
     states, nexts = states_TBD[:-1].flatten(0, 1).float(), states_TBD[1:].flatten(0, 1).float()
@@ -128,15 +158,12 @@ def fit(runner: Runner, before: list[int], seconds: float = SECONDS) -> Tensor:
     states, nexts, embedded = states[sound], nexts[sound], embedded[sound]
     if len(states) < 2:
         raise UnsupportedModel("its hidden states are not finite")
-    scales = [1 / part.std().clamp_min(1e-6) for part in (states, embedded)]
-    parts = [states * scales[0], embedded * scales[1], torch.ones_like(states[:, :1])]
-    features_NF = torch.cat(parts, -1)
+    scales = torch.stack([1 / part.std().clamp_min(1e-6) for part in (states, embedded)])
+    features_NF = _features(states, embedded, scales.tolist())
     products_FF = features_NF.T @ features_NF
     products_FF.diagonal().add_(RIDGE)
     weights_FD = torch.linalg.solve(products_FF, features_NF.T @ nexts)
-    weights_FD[: states.shape[1]] *= scales[0]
-    weights_FD[states.shape[1] : -1] *= scales[1]
-    return weights_FD.to(runner.dtype).cpu().contiguous()
+    return weights_FD.to(runner.dtype).cpu().contiguous(), scales.cpu()
 
 
 @torch.inference_mode()
@@ -144,7 +171,7 @@ def sample(runner: Runner, before: list[int], seconds: float) -> tuple[Tensor, T
     """[T, B, D] states and [T, B] tokens of texts that the model goes on with behind `before` and a
     token at random.
     """
-    assert runner.head_input is not None, "nobody sees the states"
+    assert runner.hidden is not None, "nobody sees the states"
     began, start = time.perf_counter(), len(before)
     length = min(LENGTH, runner.max_length - start)
     size = runner.layout.bytes_per_token * (start + length)
@@ -162,7 +189,7 @@ def sample(runner: Runner, before: list[int], seconds: float) -> tuple[Tensor, T
         ]
         launched = runner.launch(plans, cache)
         if launched.states is None:
-            raise UnsupportedModel("its output layer is not called")
+            raise UnsupportedModel("its decoder is not called")
         logits_BV = launched.wait()[0][:, -1].float().cpu()
         states.append(launched.states[:, -1].clone())
         if len(states) == length or (time.perf_counter() - began > seconds and len(states) > 1):
@@ -185,19 +212,21 @@ def _path(runner: Runner, before: list[int]) -> Path | None:
     return folder.with_name(f"extrapolator-{name}.safetensors")
 
 
-def _read(path: Path | None) -> Tensor | None:
-    """What a file holds; None where there is none or it is damaged."""
+def _read(path: Path | None) -> tuple[Tensor, Tensor] | None:
+    """Weights and scales of a file; None where there is none or it is damaged."""
     if path is None or not path.is_file():
         return None
     try:
-        weights = load_file(path)["weights"]
+        held = load_file(path)
+        weights, scales = held["weights"], held["scales"]
     except (OSError, SafetensorError, KeyError):
         return None
-    return weights if weights.ndim == 2 else None
+    return (weights, scales) if weights.ndim == 2 and scales.shape == (2,) else None
 
 
-def _write(path: Path | None, weights: Tensor) -> None:
+def _write(path: Path | None, weights: Tensor, scales: Tensor) -> None:
     """Keep them where there is a cache folder."""
     if path is not None:
+        held = {"weights": weights, "scales": scales}
         with contextlib.suppress(SafetensorError):
-            replace_file(path, lambda beside: save_file({"weights": weights}, beside))
+            replace_file(path, lambda beside: save_file(held, beside))

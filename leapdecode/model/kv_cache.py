@@ -33,7 +33,10 @@ class KVCache(BatchSlots):
             end, rows = plan.start + len(piece), self.runner.padded(len(piece))
             self._reserve(plan.start + rows)
             chunk = RowPlan(plan.batch_slot, plan.start, end, piece, [], [], [], [])
-            seconds += self.runner.call([chunk], self.store, rows)[1]
+            launched = self.runner.launch([chunk], self.store, rows)
+            seconds += launched.wait()[1]
+            if launched.states is not None:
+                cache.note(launched.states[0, : len(piece)])
             cache.tokens += piece
             plan.start, plan.missing = end, plan.missing[len(piece) :]
             forwards += 1
@@ -121,7 +124,9 @@ class KVCache(BatchSlots):
                 logits_NV, plan.nodes, context, before[number], plan.count, *times
             )
             if launched.states is not None:
-                found.states_ND = launched.states[number, first : first + len(plan.nodes)]
+                cache.note(launched.states[number, : len(plan.missing)])
+                found.states_ND = launched.states[number, len(plan.missing) : plan.count]
+                found.earlier_TD = cache.told()
             answers.append(found)
         return answers
 

@@ -1,4 +1,4 @@
-"""A forward under way, and what went into the model's output layer in it.
+"""A forward under way, and the hidden states that a model gives out in it.
 
 Shapes: B sequences in the forward, R rows of the longest of them, D hidden size, V vocabulary.
 """
@@ -16,9 +16,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A forward under way: its logits [B, R, V], which are not to be read before `wait`.
+    """A forward under way: its logits [B, rows that have some, V], which are not to be read before
+    `wait`.
 
-    `states` are the hidden states [B, R, D] that the logits were made of, None where nobody asked.
+    `states` are the hidden states [B, R, D] of all rows, None where nobody asked.
     """
 
     logits: Tensor
@@ -33,26 +34,27 @@ class Launched:
         return self.logits, time.perf_counter() - self.began
 
 
-class HeadInput:
-    """Inside its `with` block it sees what goes into a model's output layer, in its own thread."""
+class HiddenStates:
+    """Inside its `with` block it sees what a model's decoder gives out, in its own thread."""
 
-    def __init__(self, head: torch.nn.Module) -> None:
-        self.head, self.own = head, threading.local()
+    def __init__(self, decoder: torch.nn.Module) -> None:
+        self.decoder, self.own = decoder, threading.local()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> HiddenStates:
         self.own.seen = None
-        self.own.handle = self.head.register_forward_pre_hook(self._see)
+        self.own.handle = self.decoder.register_forward_hook(self._see)
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.own.handle.remove()
         self.own.handle = None
 
-    def _see(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
+    def _see(self, _: torch.nn.Module, __: tuple[Any, ...], output: Any) -> None:
         if getattr(self.own, "handle", None) is not None:  # not another thread's forward
-            self.own.seen = given[0]
+            self.own.seen = output[0]
 
     @property
     def seen(self) -> Tensor | None:
-        """[B, R or more, D] of the last forward."""
+        """[B, R, D] of the last forward."""
         found: Tensor | None = self.own.seen
         return found

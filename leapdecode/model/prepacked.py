@@ -32,6 +32,12 @@ TIMES = 7  # forwards of each kind that are timed; the fastest counts
 Step = Callable[[], Tensor]  # a forward of the model; its logits
 
 
+def packed(weight: Tensor) -> Tensor:
+    """[out, in] in the layout of `product`."""
+    found: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+    return found
+
+
 def product(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     """[..., out] for [..., in] by a packed weight."""
     found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
@@ -71,7 +77,7 @@ class PackedLinears:
 
     def pack_weight(self, weight: Tensor) -> None:
         """Keep [out, in] in the layout of `product`."""
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        self.packed = packed(weight)
 
     @property
     def stale(self) -> bool:

@@ -19,7 +19,7 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
-from leapdecode.model.launched import HeadInput, Launched
+from leapdecode.model.launched import HiddenStates, Launched
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
@@ -58,7 +58,7 @@ class Runner:
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.compiled: CompiledForward | None = None
         self.recorder: Recorder | None = None  # of small forwards, on a GPU
-        self.head_input: HeadInput | None = None  # where somebody asks for hidden states
+        self.hidden: HiddenStates | None = None  # where somebody asks for them
         self.prepacked: Prepacked | None = None
         self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
@@ -196,10 +196,9 @@ class Runner:
             mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        with self.fast, self.head_input or contextlib.nullcontext():
+        with self.fast, self.hidden or contextlib.nullcontext():
             logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
-        seen = self.head_input.seen if self.head_input else None
-        states = None if seen is None else seen[:, seen.shape[1] - num_logits :]
+        states = self.hidden.seen if self.hidden else None
         return Launched(logits[:, logits.shape[1] - num_logits :], began, states)
 
     @torch.inference_mode()

@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
 from leapdecode.core import Forward, Sequence, TokenTree
 from leapdecode.model.masks import RowPlan
+
+TOLD = 129  # hidden states of text before the root that are kept until they are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class SequenceCache:
         prompt_length: tokens of the prompt.
         reused: how many of the cached tokens were computed for other texts.
         drawn: whether the rejection verifier decides, so that what is decoded is not exact.
+        earlier_TD: the hidden states of the text evaluated last, until a result tells them.
     """
 
     batch_slot: int
@@ -33,11 +39,22 @@ class SequenceCache:
     prompt_length: int = 0
     reused: int = 0
     drawn: bool = False
+    earlier_TD: Tensor | None = None
 
     @property
     def lacks_prompt(self) -> bool:
         """Whether tokens of the prompt are to be cached, of which the last is part of a tree."""
         return len(self.tokens) < self.prompt_length - 1
+
+    def note(self, states_TD: Tensor) -> None:
+        """Keep hidden states of text that was evaluated."""
+        known = [] if self.earlier_TD is None else [self.earlier_TD]
+        self.earlier_TD = torch.cat([*known, states_TD[-TOLD:]])[-TOLD:]
+
+    def told(self) -> Tensor | None:
+        """What is kept of hidden states, once."""
+        found, self.earlier_TD = self.earlier_TD, None
+        return found
 
     def plan(self, request: Forward, max_length: int) -> RowPlan:
         """What is missing of the text, then the nodes of the tree that are new and of use."""

@@ -3,12 +3,18 @@
 Shapes: D keys, one per position; K token ids.
 """
 
+import functools
+import math
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from leapdecode.verify.counter import GOLDEN, MIX_1, MIX_2
 
 BITS = 52  # of a uniform
+LUCKY = 6.0  # noise that one of 400 tokens has
+NEARLY = 1e-9  # more than rounding changes a noise by
 HIGHEST, LOWEST = 36.75, -3.61  # -log(-log u) for u = 1 - 2**-53 and u = 2**-53
 
 
@@ -42,10 +48,56 @@ def noise_of(key: int, tokens_K: Tensor) -> Tensor:
     return gumbel(torch.tensor([key]), tokens_K)[0]
 
 
-def reaches(keys_D: Tensor, tokens_K: Tensor, least_D: Tensor) -> Tensor:
-    """[D, K] whether a token's noise may be `least_D` or more: all of those, and hardly another.
+@functools.lru_cache(maxsize=64)
+def noise_of_first(key: int, count: int) -> Tensor:
+    """[count] the noise of the first tokens, as `noise_of` has it; kept for later steps."""
+    return noise_of(key, torch.arange(count))
 
-    Noise grows with the uniform it is made of, so no logarithm is taken.
+
+def reaching(keys: list[int], vocabulary: int, least: list[float]) -> Tensor:
+    """[K] token ids, ascending: all whose noise with one of the `keys` is its `least` or more, and
+    hardly another.
+
+    A position is looked at in several steps, at first deep in a tree, so what it has much noise for
+    is kept.
     """
-    bound_D = (torch.exp(-torch.exp(-least_D)) * 2.0**BITS).floor().long() - 2
-    return _bits(keys_D, tokens_K) >= bound_D[:, None]
+    found = list[np.ndarray]()
+    for key, bound in zip(keys, least, strict=True):
+        if bound < LUCKY:
+            found.append(_reached(key, vocabulary, bound))
+        else:
+            tokens, falling = _lucky(key, vocabulary)
+            found.append(tokens[: np.searchsorted(falling, NEARLY - bound, side="right")])
+    return torch.from_numpy(np.unique(np.concatenate(found)))
+
+
+@functools.lru_cache(maxsize=512)
+def _lucky(key: int, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens with a noise of `LUCKY` or more, the most first, and its negative."""
+    tokens = _reached(key, vocabulary, LUCKY)
+    falling = -noise_of(key, torch.from_numpy(tokens)).numpy()
+    order = falling.argsort()
+    return tokens[order], falling[order]
+
+
+def _reached(key: int, vocabulary: int, bound: float) -> np.ndarray:
+    """Tokens whose noise is `bound` or more, and hardly another.
+
+    Noise grows with the uniform it is made of, so no logarithm is taken. The hash's last step
+    leaves its 31 highest bits as they are, so it is left out. Arrays in the cache of one core are
+    faster here than tensors.
+    """
+    bits = _counters(vocabulary) + np.uint64(key % (1 << 64))
+    shifted = np.empty_like(bits)
+    for shift, factor in ((30, MIX_1), (27, MIX_2)):
+        np.right_shift(bits, np.uint64(shift), out=shifted)
+        np.bitwise_xor(bits, shifted, out=bits)
+        np.multiply(bits, np.uint64(factor % (1 << 64)), out=bits)
+    lowest = int(math.exp(-math.exp(min(-bound, 700.0))) * 2.0**64) - (1 << 34)
+    return np.flatnonzero(bits >= np.uint64(max(lowest, 0)))
+
+
+@functools.lru_cache(maxsize=4)
+def _counters(vocabulary: int) -> np.ndarray:
+    """[V] what the hash adds to a key, per token."""
+    return np.arange(1, vocabulary + 1, dtype=np.uint64) * np.uint64(GOLDEN % (1 << 64))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.verify.counter import counter_key
-from leapdecode.verify.noise import gumbel, reaches
+from leapdecode.verify.noise import gumbel, reaching
 from leapdecode.verify.processors import Pipeline
 
 NOT_FINITE = -2  # the choice at a node whose logits are not finite
@@ -78,31 +78,36 @@ class Sampler:
                 highest + logits_NV.gather(-1, best) if self.pipeline.changes else highest
             )[:, :1]
             return best
-        self.evidence_N1 = highest = scores.amax(-1, keepdim=True)
-        if scores.is_cuda or not highest.isfinite().all():  # asking a GPU would wait for it
-            scores = scores.masked_fill(~highest.isfinite(), 0.0)
-            highest = scores.amax(-1, keepdim=True)
         if top == 1 and scores.device.type == "cpu":
             return self._drawn(scores, len(context), tree, nodes)
+        self.evidence_N1 = highest = scores.amax(-1, keepdim=True)
+        scores = scores.masked_fill(~highest.isfinite(), 0.0)
         perturbed = scores.double() + self.noise(tree, nodes, len(context), _columns(scores))
         return perturbed.topk(top, -1).indices
 
     def _drawn(self, scores_NV: Tensor, length: int, tree: TokenTree, nodes: list[int]) -> Tensor:
         """[N, 1] the tokens of the greatest logit + noise, with noise for few tokens alone.
 
+        What is not finite is among the greatest logits of its node, so it shows there.
+
         Where the greatest sum among a node's `NEAREST` greatest logits is s, and the least of them
         b, another token wins only with noise of s - b at least. Which tokens have so much shows
         without a logarithm. Finding them would make a GPU wait.
         """
         keys_D, place_N = self._keys(tree, nodes, length)
-        values_NK, tokens_NK = self.nearest = greatest(scores_NV, min(NEAREST, scores_NV.shape[-1]))
+        count = min(NEAREST, scores_NV.shape[-1])
+        self.nearest = greatest(scores_NV, count)
+        self.evidence_N1 = highest_N1 = self.nearest[0][:, :1]
+        if not highest_N1.isfinite().all():
+            scores_NV = scores_NV.masked_fill(~highest_N1.isfinite(), 0.0)
+            self.nearest = greatest(scores_NV, count)
+        values_NK, tokens_NK = self.nearest
         sums_NK = values_NK.double() + gumbel(keys_D[place_N], tokens_NK)
         most_N, at_N = sums_NK.max(-1)
         chosen_N = tokens_NK.gather(-1, at_N[:, None]).squeeze(-1)
         needed_D = torch.full((len(keys_D),), torch.inf, dtype=torch.double)
         needed_D.scatter_reduce_(0, place_N, most_N - values_NK[:, -1].double(), "amin")
-        lucky_V = reaches(keys_D, _columns(scores_NV), needed_D).any(0)
-        columns_K = lucky_V.nonzero().squeeze(-1)
+        columns_K = reaching(keys_D.tolist(), scores_NV.shape[1], needed_D.tolist())
         if len(columns_K):
             noise_NK = gumbel(keys_D, columns_K)[place_N]
             lucky_N, at_N = (scores_NV[:, columns_K].double() + noise_NK).max(-1)

@@ -19,7 +19,8 @@ class Verdict:
             learn from.
         likeliest: per node what the target found likely there, see `ForwardResult`; empty where the
             method does not ask for it.
-        state: the model's hidden state [hidden size] at the last accepted node, where it is known.
+        states_PD: the model's hidden states [accepted nodes, hidden size], where they are known.
+        earlier_TD: those of text before the root, see `ForwardResult`.
     """
 
     path: list[int]
@@ -27,7 +28,8 @@ class Verdict:
     sources: list[str]
     choices: list[int]
     likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
-    state: Any = None
+    states_PD: Any = None
+    earlier_TD: Any = None
 
 
 def walk(tree: TokenTree, choices: list[int]) -> Verdict:
