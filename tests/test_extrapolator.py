@@ -242,16 +242,13 @@ def test_what_does_not_pay_is_tried_now_and_then():
     assert judged.pay(1.0, 0.1)
     for _ in range(40):
         judged.timed(1.0)
-        judged.learn(gained=0, promised=1.0)
-    tried = []
-    for _ in range(3 * RECENT):
-        tried.append(judged.pay(1.0, 0.1))
-        judged.learn(gained=0, promised=0.0)
-    assert not any(tried[: RECENT + 1])
-    assert tried[RECENT + 1]
+        judged.learn(gained=0.0, promised=1.0)
+    tried = [judged.pay(1.0, 0.1) for _ in range(RECENT + 1)]
+    assert not any(tried[:RECENT])
+    assert tried[RECENT]
     for _ in range(40):
         judged.timed(1.0)
-        judged.learn(gained=1, promised=2.0)
+        judged.learn(gained=1.0, promised=2.0)
     assert judged.pay(1.0, 0.1)
     assert not judged.pay(1.0, 1.0)
     assert not judged.pay(0.1, 0.1)

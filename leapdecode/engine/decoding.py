@@ -35,8 +35,7 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         found = yield Forward("target", sequence, asked.tree, likeliest=method.likeliest)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
         verdict = walk(asked.tree, found.choices)
-        verdict.likeliest = found.likeliest
-        verdict.states_PD, verdict.earlier_TD = found.states_at(verdict.path), found.earlier_TD
+        verdict.told_by(found)
         final = asked.final(verdict)
         num_emitted = sequence.extend(
             verdict.tokens[:final], verdict.sources[:final], found.step_rows

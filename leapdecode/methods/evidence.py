@@ -13,11 +13,12 @@ first text are guessed well, too.
 Under seeded sampling the noise of a position is known before the target's probabilities are. With
 Gumbel noise g a token of probability p is drawn with chance exp(-exp(-(logit p + g))): the greatest
 of the others' perturbed log-probabilities has a Gumbel law about log(1 - p). So noise is evidence
-that adds to the log-odds. As p is known roughly alone, it adds less than itself,
+that adds to the log-odds, beside every column that says how probable the token is. As each knows p
+roughly alone, it adds less than itself for each,
 
-    NOISE * (g - USUAL),
+    NOISE[column] * (g - USUAL),
 
-and other weights are learnt beside it than where there is none.
+which was fitted, too, and other weights are learnt beside it than where there is none.
 
 A draft draws with the same noise, so the token that it chooses is likelier still to be the
 target's. That choice is evidence of its own kind, in place of all other, and its chance is learnt
@@ -27,7 +28,7 @@ as it is, noise included.
 import math
 
 RATE = 0.05
-NOISE, USUAL = 0.43, 4.1  # the noise's weight, and the noise that adds nothing
+USUAL = 4.1  # the noise that adds nothing
 LIMIT = 8.0  # of the sum of weights
 MATCHES = (1, 2, 3, 4, 6, 9, 16)  # match lengths from which on a bucket begins
 LATER = len(MATCHES)  # added to the bucket of a match that is not the first
@@ -50,13 +51,19 @@ COLUMNS = {
 }
 # the same beside known noise
 NOISY = {
-    "suffix": [1.1, 2.1, 2.4, 3.0, 4.5, 5.2, 7.0, 0.6, 0.6, 0.3, 0.5, 0.5, 0.4, 0.5],
-    "pair": [0.8, 0.7, 0.2, 0.0, -0.1, -0.1, -0.2, -0.3, -0.4, -1.1, -1.1],
-    "token": [2.3, 2.3, 2.2, 1.9, 1.4, 1.0, 0.7, 0.5, 0.4, 0.5, -0.1],
-    "last": [0.0, 0.6, 0.8, 0.9, 0.7, 0.2, 0.0, 0.2, 0.4, 0.5, 0.7],
-    "extrapolated": [3.7, 3.3, 3.0, 2.6, 2.2, 1.9, 1.4, 1.1, 0.5, 0.1, -0.6],
+    "suffix": [1.1, 2.2, 2.4, 3.0, 4.3, 5.1, 6.5, 0.6, 0.6, 0.3, 0.3, 0.4, 0.3, 0.4],
+    "pair": [1.2, 1.2, 0.5, 0.3, 0.3, 0.3, 0.1, 0.0, -0.3, -1.1, -1.1],
+    "token": [3.2, 3.2, 3.0, 2.7, 2.2, 1.8, 1.4, 1.1, 1.0, 1.0, 0.5],
+    "last": [0.1, 0.8, 1.0, 1.1, 0.9, 0.4, 0.2, 0.4, 0.5, 0.6, 1.0],
+    "extrapolated": [3.9, 3.5, 3.2, 2.8, 2.4, 1.9, 1.5, 1.1, 0.6, 0.2, -0.5],
 }
+# by column the noise's weight; a suffix match tells of one occurrence, not of a probability
+NOISE = {
+    "suffix": 0.04, "pair": 0.11, "token": 0.4, "last": 0.12, "extrapolated": 0.36, "store": 0.04,
+    "draft": 0.38, "draw": 0.0, "window": 0.38,
+}  # fmt: skip
 NAMES = [name for name, weights in COLUMNS.items() for _ in weights]  # by place of a weight
+NOISES = [NOISE[name] for name in NAMES]
 Evidence = list[int]  # places of weights, one for each column that names a candidate
 
 
@@ -85,9 +92,9 @@ class Chances:
 
     def of(self, evidence: Evidence, noise: float = USUAL) -> float:
         """The chance that a candidate is the target's choice, given that its parent is."""
-        total = self.bias + NOISE * (noise - USUAL)
+        total, more = self.bias, noise - USUAL
         for place in evidence:
-            total += self.weights[place]
+            total += self.weights[place] + NOISES[place] * more
         return 1.0 / (1.0 + math.exp(-max(min(total, LIMIT), -LIMIT)))
 
     def learn(self, evidence: Evidence, hit: bool, noise: float = USUAL) -> None:

@@ -8,7 +8,7 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
-HOPED = 0.2  # tokens that a look at hidden states gains of one promised, where nothing is known
+HOPED = 0.4  # tokens that a look at hidden states gains of one promised, where nothing is known
 HOPED_FOR = 8.0  # promised tokens that this counts for
 
 
@@ -76,14 +76,14 @@ class DraftForwards:
 
 @dataclass
 class Extrapolations:
-    """What looks at hidden states took of late, and what they gained.
+    """What looks at hidden states took of late, and by how many tokens trees grew better by them.
 
     What nodes promise is the sum of reached x (1 - c), for nodes that the walk reaches with chance
     `reached` and whose likeliest candidate has chance c.
     """
 
     time: float = 0.0  # of each on average, in the unit of the row costs
-    gained: float = 0.0  # tokens
+    gained: float = 0.0  # expected tokens
     promised: float = 0.0
     since: int = 0  # steps without any
 
@@ -92,17 +92,16 @@ class Extrapolations:
         case.
         """
         share = (self.gained + HOPED_FOR * HOPED) / (self.promised + HOPED_FOR)
-        return share * promised > price * self.time or self.since > RECENT
+        pays = share * promised > price * self.time or self.since >= RECENT
+        self.since += not pays
+        return pays
 
     def timed(self, time: float) -> None:
         """Take in what a look took."""
         self.time = self.time + (time - self.time) / RECENT if self.time else time
         self.since = 0
 
-    def learn(self, gained: int, promised: float) -> None:
-        """Take in what a step gained by what it looked at; nothing was promised if at nothing."""
-        if promised:
-            self.gained = FORGET * self.gained + gained
-            self.promised = FORGET * self.promised + promised
-        else:
-            self.since += 1
+    def learn(self, gained: float, promised: float) -> None:
+        """Take in by how much more tokens a tree is expected to give than before a look."""
+        self.gained = FORGET * self.gained + gained
+        self.promised = FORGET * self.promised + promised

@@ -62,7 +62,6 @@ class Sourced(Method):
         if self.extrapolator is not None:
             self.states = self.extrapolator.of_text()
         self.length = 0  # of the text whose last state is known
-        self.promised = 0.0  # by the nodes of this step whose states were extrapolated
         if self.planner is not None and self.trained_block:
             self.planner.window.hoped = TRAINED
         noisy = sequence.knows_noise
@@ -101,10 +100,12 @@ class Sourced(Method):
         def pays(chance: float, rows: int) -> bool:
             return chance >= REACHED and (floor is None or floor(chance, rows))
 
-        self.promised = 0.0
+        promised, before = 0.0, 0.0
         for _ in range(LOOKS if states.state is not None else 0):
             growth.grow(most, pays)
-            nodes = growth.unlooked(LOOKED, REACHED)
+            if promised and planner is not None:
+                planner.extrapolations.learn(growth.expected - before, promised)
+            nodes, before = growth.unlooked(LOOKED, REACHED), growth.expected
             promised = sum(reached * (1 - chance) for reached, chance in growth.missing())
             if not nodes or not self._worth_looking(promised, context):
                 return
@@ -112,7 +113,6 @@ class Sourced(Method):
             named = [list(growth.offered[node]) for node in nodes]
             noise = self._noise(growth, nodes, states.map.count)
             growth.tell(nodes, states.look(tree, nodes, named, temperature, noise))
-            self.promised += promised
             if planner is not None:
                 planner.extrapolations.timed(1e3 * (time.perf_counter() - began))
 
@@ -133,14 +133,10 @@ class Sourced(Method):
         return [noise_of_first(growth.noise_key(node), count) for node in nodes]
 
     def _learn_states(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        """Take in the hidden states of a step, and what those that were extrapolated gained."""
-        states, tokens = self.states, sequence.tokens
+        """Take in the hidden states of a step."""
+        states, tokens, known = self.states, sequence.tokens, verdict.states_PD
         if states is None:
             return
-        if self.planner is not None:
-            gained = sum(tree.sources[node] == "extrapolated" for node in verdict.path)
-            self.planner.extrapolations.learn(gained, self.promised)
-        known, self.promised = verdict.states_PD, 0.0
         if known is None:
             states.state = None
             return

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from leapdecode.core import TokenTree
+from leapdecode.core import ForwardResult, TokenTree
 
 
 @dataclass(slots=True)
@@ -30,6 +30,11 @@ class Verdict:
     likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
     states_PD: Any = None
     earlier_TD: Any = None
+
+    def told_by(self, found: ForwardResult) -> None:
+        """Take over what the forward tells methods to learn from."""
+        self.likeliest = found.likeliest
+        self.states_PD, self.earlier_TD = found.states_at(self.path), found.earlier_TD
 
 
 def walk(tree: TokenTree, choices: list[int]) -> Verdict:
