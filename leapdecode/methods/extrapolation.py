@@ -1,4 +1,4 @@
-"""Extrapolation: what the model's last hidden state tells of the token after next, as one tree."""
+"""Extrapolation: what the model's hidden states tell of the next tokens, as one tree."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from leapdecode.methods.sourced import Sourced
 @dataclass
 class Extrapolation(Sourced):
     name = "extrapolation"
-    paper = "after EAGLE, Li et al. 2024, arXiv 2401.15077: a linear map, fitted without training"
+    paper = "after EAGLE, Li et al. 2024, arXiv 2401.15077: a map and kriging, without training"
 
     def columns(self) -> Iterable[str]:
         return ("extrapolated",)

@@ -139,11 +139,6 @@ class Growth:
             self.noise_keys[depth] = counter_key(params.seed, self.sequence.stream, position)
         return self.noise_keys[depth]
 
-    @property
-    def expected(self) -> float:
-        """Tokens that the tree gives, by its chances: those of its nodes, and the next one."""
-        return sum(self.reached)
-
     def missing(self) -> list[tuple[float, float]]:
         """(chance that the walk reaches it, chance of its likeliest candidate) of every node that
         neither the draft nor an extrapolation has told of and that a candidate may follow.

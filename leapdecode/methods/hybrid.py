@@ -12,7 +12,7 @@ class Hybrid(Sourced):
     name = "hybrid"
     paper = (
         "suffix matches (SuffixDecoding), Token Recycling, copy-logit (RACER) and last logit "
-        "(LogitSpec), the last hidden state extrapolated (after EAGLE), joined as in Goose; a "
+        "(LogitSpec), hidden states extrapolated (after EAGLE), joined as in Goose; a "
         "draft where there is one; Jacobi guesses (CLLM) where the model was trained for them"
     )
     takes_store = True
@@ -22,7 +22,7 @@ class Hybrid(Sourced):
     recycling: bool = option(True, "what the model found likely behind the same one or two tokens")
     last: bool = option(True, "what the model found likely instead of the pending token")
     extrapolation: bool = option(
-        True, "what the model's last hidden state tells; not where a draft is asked"
+        True, "what the model's hidden states tell; not where a draft is asked"
     )
     window: int = option(
         -1, "guesses that the model's own choices replace until they agree (Jacobi); -1: as many "

@@ -8,7 +8,7 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
-HOPED = 0.4  # tokens that a look at hidden states gains of one promised, where nothing is known
+HOPED = 0.25  # tokens that a look at hidden states gains of one promised, where nothing is known
 HOPED_FOR = 8.0  # promised tokens that this counts for
 
 
@@ -76,7 +76,7 @@ class DraftForwards:
 
 @dataclass
 class Extrapolations:
-    """What looks at hidden states took of late, and by how many tokens trees grew better by them.
+    """What looks at hidden states took of late, and what trees gained by them.
 
     What nodes promise is the sum of reached x (1 - c), for nodes that the walk reaches with chance
     `reached` and whose likeliest candidate has chance c.
@@ -102,6 +102,6 @@ class Extrapolations:
         self.since = 0
 
     def learn(self, gained: float, promised: float) -> None:
-        """Take in by how much more tokens a tree is expected to give than before a look."""
+        """Take in the tokens that a tree is expected to give by a look, less its rows' worth."""
         self.gained = FORGET * self.gained + gained
         self.promised = FORGET * self.promised + promised

@@ -100,12 +100,12 @@ class Sourced(Method):
         def pays(chance: float, rows: int) -> bool:
             return chance >= REACHED and (floor is None or floor(chance, rows))
 
-        promised, before = 0.0, 0.0
+        promised, size = 0.0, 0
         for _ in range(LOOKS if states.state is not None else 0):
             growth.grow(most, pays)
             if promised and planner is not None:
-                planner.extrapolations.learn(growth.expected - before, promised)
-            nodes, before = growth.unlooked(LOOKED, REACHED), growth.expected
+                planner.extrapolations.learn(self._gained(growth, size, context), promised)
+            nodes, size = growth.unlooked(LOOKED, REACHED), len(tree)
             promised = sum(reached * (1 - chance) for reached, chance in growth.missing())
             if not nodes or not self._worth_looking(promised, context):
                 return
@@ -123,6 +123,16 @@ class Sourced(Method):
             return True
         price = planner.throughput.rate(planner.cost(1, context))
         return planner.extrapolations.pay(promised, price)
+
+    def _gained(self, growth: Growth, size: int, context: int) -> float:
+        """The tokens that nodes behind the first `size` are expected to give, which the tree had
+        before a look, less what their rows are worth.
+        """
+        tokens, planner = sum(growth.reached[size:]), self.planner
+        if planner is None or planner.cost is None:
+            return tokens
+        more = planner.cost(len(growth.tree), context) - planner.cost(size, context)
+        return tokens - planner.throughput.rate(planner.cost(1, context)) * more
 
     def _noise(self, growth: Growth, nodes: list[int], count: int) -> "list[Tensor] | None":
         """Per node [count] the noise of the first tokens behind it, where it is known."""

@@ -1,4 +1,4 @@
-"""What comes next, told from the model's last hidden state: it is extrapolated by one token.
+"""What comes next, told from the model's hidden state: it is extrapolated by one token.
 
 EAGLE (Li et al. 2024, arXiv 2401.15077) trains a layer to make the next state of a state and the
 next token. Here that is a linear map (Pal et al. 2023, Future Lens, arXiv 2311.04897, read coming

@@ -35,7 +35,7 @@ const LABELS = {
   target: "target: the model itself",
   pair: "pair (recycling)",
   token: "token (recycling)",
-  extrapolated: "extrapolated (from the last hidden state)",
+  extrapolated: "extrapolated (from hidden states)",
 };
 let traces = given.traces,
   batch = given.traces.slice(-1),
