@@ -220,21 +220,28 @@ def test_batches_tell_each_text_its_own_state(runner):
     assert texts(decode(runner, prompts(), "extrapolation", 3, params)) == plain
 
 
-def test_a_prompt_is_learnt_from_before_the_first_guess(runner, monkeypatch):
-    """All of its states but the root's, however many forwards took it in."""
+def test_every_token_is_learnt_from(runner, monkeypatch):
+    """All of the prompt but its first, before the first guess, and all of the text behind it."""
+    monkeypatch.setattr(kriging, "FRESH", 1)
     extrapolator(runner, [])
-    counts, look = [], Kriging.look
+    told, counts, learn, look = [], [], Kriging.learn, Kriging.look
 
-    def seen(self, *args):
+    def seen_learn(self, tokens, states):
+        told.extend(tokens)
+        learn(self, tokens, states)
+
+    def seen_look(self, *args):
         found = look(self, *args)
-        counts.append(self.count)
+        counts.append((self.count, len(told) - 1))
         return found
 
-    monkeypatch.setattr(Kriging, "look", seen)
+    monkeypatch.setattr(Kriging, "learn", seen_learn)
+    monkeypatch.setattr(Kriging, "look", seen_look)
     text = prompts()[0]
-    decode(runner, [text], "extrapolation", params=SamplingParams(max_tokens=4))
-    assert counts[0] > len(text) - 2
-    assert counts[0] < kriging.KEPT
+    (found,) = texts(decode(runner, [text], "extrapolation", params=SamplingParams(max_tokens=30)))
+    assert counts[0][0] >= len(text) - 1
+    assert all(learnt == expected for learnt, expected in counts)
+    assert told == [*text, *found][: len(told)]
 
 
 def test_what_does_not_pay_is_tried_now_and_then():

@@ -153,7 +153,7 @@ class Sourced(Method):
         earlier, root = verdict.earlier_TD, len(tokens) - len(verdict.tokens) - 1
         if earlier is not None or self.length != root + 1:
             states.state = None
-        if earlier is not None and len(earlier):
+        if earlier is not None:
             states.learn(tokens[root - len(earlier) : root], earlier)
         states.learn([tree.tokens[node] for node in verdict.path], known)
         self.length = len(tokens)

@@ -124,7 +124,8 @@ class KVCache(BatchSlots):
                 logits_NV, plan.nodes, context, before[number], plan.count, *times
             )
             if launched.states is not None:
-                cache.note(launched.states[number, : len(plan.missing)])
+                if plan.missing:
+                    cache.note(launched.states[number, : len(plan.missing)])
                 found.states_ND = launched.states[number, len(plan.missing) : plan.count]
                 found.earlier_TD = cache.told()
             answers.append(found)
