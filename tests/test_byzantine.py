@@ -82,7 +82,7 @@ def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
     sampling = SamplingParams(
         max_tokens=96, temperature=temperature, ignore_eos=True, logits_processors=(Unguessable(),)
     )
-    # one guess in 2,048 is right by luck, so these make few
+    # One guess in 2,048 is right by luck, so these make few: of 190, two are in 1 run of 250.
     trees = ("auto", "extrapolation", "hybrid", "suffix", "token_recycling")
     few = {"nodes": 3} if method in trees else {}
     result = llm.generate("def fib(n):\n    return fib(n", method=method, sampling=sampling, **few)
@@ -90,4 +90,5 @@ def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
         "def fib(n):\n    return fib(n", method="autoregressive", sampling=sampling
     )
     assert result.token_ids == plain.token_ids
-    assert round(result.stats.tokens_per_forward, 2) == 1.00
+    gained = result.stats.tokens - result.stats.target_forwards
+    assert gained <= (1 if few else 0)
