@@ -244,6 +244,19 @@ def test_every_token_is_learnt_from(runner, monkeypatch):
     assert told == [*text, *found][: len(told)]
 
 
+def test_a_slow_first_look_is_no_measure():
+    judged = Extrapolations()
+    judged.timed(50.0)
+    assert judged.pay(1.0, 0.1)
+    for _ in range(2):
+        judged.timed(1.0)
+    assert judged.time == 1.0
+    assert judged.pay(1.0, 0.1)
+    for _ in range(RECENT):
+        judged.timed(50.0)
+    assert not judged.pay(1.0, 0.1)
+
+
 def test_what_does_not_pay_is_tried_now_and_then():
     judged = Extrapolations()
     assert judged.pay(1.0, 0.1)

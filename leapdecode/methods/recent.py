@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from statistics import median_low
 
 from leapdecode.methods.rates import FORGET, WEIGHT
 
@@ -10,6 +11,7 @@ RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
 HOPED = 0.25  # tokens that a look at hidden states gains of one promised, where nothing is known
 HOPED_FOR = 8.0  # promised tokens that this counts for
+KNOWN = 3  # looks after which it is known what one takes
 
 
 @dataclass
@@ -82,10 +84,19 @@ class Extrapolations:
     `reached` and whose likeliest candidate has chance c.
     """
 
-    time: float = 0.0  # of each on average, in the unit of the row costs
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     gained: float = 0.0  # expected tokens
     promised: float = 0.0
     since: int = 0  # steps without any
+
+    @property
+    def time(self) -> float:
+        """What one takes, in the unit of the row costs.
+
+        The median, as the first of a text, which learns from the prompt, takes several times as
+        long; 0 until some were timed.
+        """
+        return median_low(self.times) if len(self.times) >= KNOWN else 0.0
 
     def pay(self, promised: float, price: float) -> bool:
         """Whether a look gains more than `price` times its time; after a while it is tried in any
@@ -98,7 +109,7 @@ class Extrapolations:
 
     def timed(self, time: float) -> None:
         """Take in what a look took."""
-        self.time = self.time + (time - self.time) / RECENT if self.time else time
+        self.times.append(time)
         self.since = 0
 
     def learn(self, gained: float, promised: float) -> None:
