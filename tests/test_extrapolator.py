@@ -244,6 +244,15 @@ def test_every_token_is_learnt_from(runner, monkeypatch):
     assert told == [*text, *found][: len(told)]
 
 
+def test_all_texts_of_a_batch_wait_for_a_look():
+    judged = Extrapolations()
+    for _ in range(RECENT):
+        judged.timed(1.0)
+    assert judged.pay(1.0, 0.1)
+    assert not any(judged.pay(1.0, 0.1, sequences=8) for _ in range(8 * RECENT))
+    assert judged.pay(1.0, 0.1, sequences=8)
+
+
 def test_a_slow_first_look_is_no_measure():
     judged = Extrapolations()
     judged.timed(50.0)

@@ -98,12 +98,13 @@ class Extrapolations:
         """
         return median_low(self.times) if len(self.times) >= KNOWN else 0.0
 
-    def pay(self, promised: float, price: float) -> bool:
-        """Whether a look gains more than `price` times its time; after a while it is tried in any
-        case.
+    def pay(self, promised: float, price: float, sequences: int = 1) -> bool:
+        """Whether a look for one of `sequences` gains more than `price` times the time that all of
+        them wait for it; after a while it is tried in any case.
         """
         share = (self.gained + HOPED_FOR * HOPED) / (self.promised + HOPED_FOR)
-        pays = share * promised > price * self.time or self.since >= RECENT
+        pays = share * promised > price * sequences * self.time
+        pays = pays or self.since >= RECENT * sequences
         self.since += not pays
         return pays
 

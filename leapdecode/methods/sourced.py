@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
+from leapdecode.methods.common_rows import BatchCost
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.sources import Sources
@@ -122,7 +123,8 @@ class Sourced(Method):
         if planner is None or planner.cost is None:
             return True
         price = planner.throughput.rate(planner.cost(1, context))
-        return planner.extrapolations.pay(promised, price)
+        sequences = planner.cost.active if isinstance(planner.cost, BatchCost) else 1
+        return planner.extrapolations.pay(promised, price, sequences)
 
     def _gained(self, growth: Growth, size: int, context: int) -> float:
         """The tokens that nodes behind the first `size` are expected to give, which the tree had
