@@ -79,16 +79,15 @@ def test_impossible_trees_raise_a_typed_error(kind):
 @pytest.mark.parametrize("temperature", [0.0, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", names())
 def test_text_that_cannot_be_guessed_gains_nothing(llm, method, temperature):
-    sampling = SamplingParams(
-        max_tokens=96, temperature=temperature, ignore_eos=True, logits_processors=(Unguessable(),)
-    )
-    # One guess in 2,048 is right by luck, so these make few: of 190, two are in 1 run of 250.
+    # One guess in 2,048 is right by luck. So these make one a step, for so long that one such hit
+    # does not show; two are in 1 run of 140.
     trees = ("auto", "extrapolation", "hybrid", "suffix", "token_recycling")
-    few = {"nodes": 3} if method in trees else {}
+    few, length = ({"nodes": 2}, 256) if method in trees else ({}, 96)
+    forced = (Unguessable(),)
+    sampling = SamplingParams(length, temperature, ignore_eos=True, logits_processors=forced)
     result = llm.generate("def fib(n):\n    return fib(n", method=method, sampling=sampling, **few)
     plain = llm.generate(
         "def fib(n):\n    return fib(n", method="autoregressive", sampling=sampling
     )
     assert result.token_ids == plain.token_ids
-    gained = result.stats.tokens - result.stats.target_forwards
-    assert gained <= (1 if few else 0)
+    assert round(result.stats.tokens_per_forward, 2) == 1.00
