@@ -4,7 +4,7 @@ import pytest
 from tiny import CONFIGS, decode, new_model, prompts, runner, texts
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.methods.common_rows import MARGIN, PLAIN, REST, BatchCost, CommonRows
+from leapdecode.methods.common_rows import HELD, MARGIN, PLAIN, REST, BatchCost, CommonRows
 
 
 def linear(rows, context=0):
@@ -40,6 +40,17 @@ def test_rows_that_are_taken_anyway_gain_nothing():
     assert common.choose(1.0, linear) == 4
 
 
+def test_a_choice_is_held_for_some_steps_and_none_is_made_in_the_first():
+    common = CommonRows(left=8)
+    rows = []
+    for _ in range((1 + 2 * HELD) * 8):
+        common.learn([0.9], 1)
+        price = 10.0 if 8 + HELD * 8 // 2 <= len(rows) < 8 + HELD * 8 else 1.0
+        rows.append(common.choose(price, linear, 8))
+    assert rows == [1] * 8 + [2] * (2 * HELD * 8)
+    assert common.choose(10.0, linear, 8) == 1
+
+
 def test_after_long_plain_stretches_few_trees_are_grown_until_one_pays():
     common = CommonRows()
     assert not any(common.rests() for _ in range(PLAIN))
@@ -71,6 +82,7 @@ def test_trees_of_a_batch_have_the_same_rows():
     llm.generate(given, method="auto", sampling=sampling, batch_size=3)
     (planner,) = [one for one in shared.planners.values() if one.common is not None]
     planner.cost = BatchCost(linear, linear, 3, 3)
+    planner.common.left = 0  # what the true cost made it choose is held no longer
     results = llm.generate(given, method="auto", sampling=sampling, batch_size=3)
     assert planner.common.rows > 1
     most = [max(step.rows for step in result.steps) for result in results]

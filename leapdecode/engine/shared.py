@@ -114,7 +114,7 @@ class Shared:
         )
         if batch == 1:
             return Planner(cost=one)
-        return Planner(cost=BatchCost(one, many, batch, batch), common=CommonRows())
+        return Planner(cost=BatchCost(one, many, batch, batch), common=CommonRows(left=batch))
 
     def _pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:
         if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for

@@ -6,7 +6,8 @@ node in row r, over the last trees, it is the number of rows R that makes
 
     sum of g(r) over r = 2 ... R   -   lambda x (time of R rows - time of 1 row)
 
-greatest, lambda being the tokens per time of a sequence.
+greatest, lambda being the tokens per time of a sequence. It is chosen anew every few steps, for all
+trees of a step: were it chosen for each tree, a forward would have the most of eight choices.
 """
 
 from collections.abc import Callable
@@ -14,18 +15,24 @@ from dataclasses import dataclass, field
 
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
 
-MARGIN = 0.05  # tokens a step: what guesses cost outside the model, and texts that end late
+MARGIN = 0.07  # tokens a step: what guesses cost outside the model, and texts that end late
 RECENT = 64  # trees that a mean goes over
-REST = 4  # behind PLAIN trees for which one row was best, one of so many is grown
-PLAIN = 128
+REST = 8  # behind PLAIN trees for which one row was best, one of so many is grown
+PLAIN = 32
+HELD = 4  # steps that a choice is kept for
 AHEAD = 2  # rows beyond the common ones for which trees make guesses, so that more may be chosen
 
 
 @dataclass
 class CommonRows:
-    """Mean chances by row, and the number of rows chosen last."""
+    """Mean chances by row, and the number of rows chosen last.
+
+    Attributes:
+        left: trees until it is chosen anew. Those of a batch's first step are only learnt from.
+    """
 
     rows: int = 1
+    left: int = 0
     sums: list[float] = field(default_factory=list)  # of chances; row 2 is the first
     trees: float = 0.0
     plain: int = 0  # trees since another number of rows than 1 was chosen
@@ -54,8 +61,14 @@ class CommonRows:
         for place, chance in enumerate(chances, start=first):
             self.sums[place] += chance
 
-    def choose(self, price: float, cost: Callable[[int], float]) -> int:
-        """The number of rows that gains most beyond `price` times its time."""
+    def choose(self, price: float, cost: Callable[[int], float], trees: int = 1) -> int:
+        """The number of rows that gains most beyond `price` times its time, where a step has so
+        many `trees`.
+        """
+        self.left -= 1
+        if self.left >= 0:
+            return self.rows
+        self.left = HELD * trees - 1
         gained, best = 0.0, MARGIN - price * cost(1)
         self.rows = 1
         for rows, total in enumerate(self.sums, start=2):

@@ -122,11 +122,11 @@ class Planner:
         assert self.cost is not None
         cost = self.cost
         price = self.throughput.rate(cost(1, context))
-        if self.common is not None:
+        if self.common is not None and isinstance(cost, BatchCost):
             if self.common.resting:
                 return 0
             self.common.learn(chances, always)
-            rows = self.common.choose(price, lambda rows: cost(rows, context))
+            rows = self.common.choose(price, lambda rows: cost(rows, context), cost.active)
             return min(max(rows - always, 0), len(chances))
         expected, best, best_count = 0.0, -price * cost(always, context), 0
         for count, chance in enumerate(chances, start=1):

@@ -33,6 +33,7 @@ class Sourced(Method):
     """Grows its trees best first from the sources that `columns` names."""
 
     nodes: int = option(64, "most nodes of a tree", low=1, search=(8, 16, 32))
+    resting = False  # whether the tree under way is a root alone: guesses have long not paid
 
     def columns(self) -> Iterable[str]:
         """Names of `evidence.COLUMNS`."""
@@ -40,6 +41,8 @@ class Sourced(Method):
 
     @property
     def likeliest(self) -> int:  # type: ignore[override]
+        if self.resting:
+            return 0
         recycles = {"pair", "token", "last"} & set(self.columns())
         return LIKELIEST if recycles else 0
 
@@ -76,7 +79,8 @@ class Sourced(Method):
         self.before = sequence.tokens[-2] if len(sequence.tokens) > 1 else -1
         self.sources.read(sequence.tokens)
         self.growth: Growth | None = None
-        if self.planner is not None and self.planner.rests():
+        self.resting = self.planner is not None and self.planner.rests()
+        if self.resting:
             return tree
         window = self._window(sequence) if self.wanted_window else []
         growth = self.growth = Growth(
