@@ -110,11 +110,13 @@ def drawn(step: dict[str, Any]) -> str:
 
 
 def kept(nodes: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The first nodes by their numbers, and what was accepted; their parents come before them."""
+    """The first evaluated nodes by their numbers, and what was accepted; their parents come before
+    them. Nodes that the budget cut were not in the forward.
+    """
     return {
         number: node
         for number, node in enumerate(nodes)
-        if number < MOST or node["fate"] == "accepted"
+        if node["fate"] == "accepted" or (number < MOST and node["fate"] != "cut")
     }
 
 
