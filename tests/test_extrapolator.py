@@ -56,9 +56,10 @@ def test_weights_are_those_of_a_ridge_regression(runner, monkeypatch):
     monkeypatch.setattr(module, "sample", lambda *_: (torch.stack([states, nexts]), tokens))
     monkeypatch.setattr(module, "RIDGE", 1e-4)
     told = Extrapolator(runner, *fit(runner, [], 1.0))
-    features = told.features(states, tokens[1].tolist())
-    assert float(features[:, :-1].var()) == pytest.approx(1.0, rel=0.01)
-    assert torch.allclose(told.mapped(features), nexts.float(), rtol=1e-2, atol=0.1)
+    parts = told.scaled(states), told.embedded(tokens[1].tolist())
+    assert float(torch.cat(parts).float().var()) == pytest.approx(1.0, rel=0.01)
+    mapped = told.by_state(parts[0]) + told.by_embedding(parts[1])
+    assert torch.allclose(mapped, nexts.float(), rtol=1e-2, atol=0.1)
     monkeypatch.setattr(module, "RIDGE", 1e9)
     assert fit(runner, [], 1.0)[0].abs().max() < 0.1 * told.weights.abs().max()
 
@@ -98,16 +99,22 @@ def test_guesses_are_the_output_layers_and_noise_puts_them_in_order(runner):
         assert [token for token, _ in drawn] == best[: kriging.GUESSES]
 
 
+def features_of(told, states, tokens):
+    """[N, F] in float32."""
+    parts = [told.scaled(states), told.embedded(tokens), torch.ones(len(tokens), 1)]
+    return torch.cat(parts, -1).float()
+
+
 def straightforward(told, samples, state, token):
     """The state behind `token` by the formula of a Gaussian process, from all samples at once."""
     before, tokens, after = zip(*samples, strict=True)
-    known = told.features(torch.stack(before), list(tokens))
-    errors = torch.stack(after) - told.mapped(known)
-    asked = told.features(state[None], [token])
+    known = features_of(told, torch.stack(before), list(tokens))
+    errors = torch.stack(after) - known @ told.weights
+    asked = features_of(told, state[None], [token])
     covariance = lambda a, b: torch.exp(-(torch.cdist(a, b) ** 2) / a.shape[1])  # noqa: E731
     noisy = covariance(known, known) + kriging.VARIANCE * torch.eye(len(known))
     weights = torch.linalg.solve(noisy, covariance(known, asked))
-    return told.mapped(asked)[0] + (weights.T @ errors)[0]
+    return (asked @ told.weights + weights.T @ errors)[0]
 
 
 @pytest.mark.parametrize("kept", [kriging.KEPT, 7])

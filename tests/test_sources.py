@@ -197,6 +197,51 @@ def test_growth_ends_where_a_node_does_not_pay():
     assert len(grown(text, planner=Planner(cost=lambda rows, _: 1.0))) > 8
 
 
+def chance_of(growth, node, token):
+    return growth._chance(node, token, growth.offered[node][token])
+
+
+def likeliest_of(growth):
+    """In order, per node that nothing was told of: its chance, and that of its best candidate."""
+    found = []
+    for node in growth.offered.keys() - growth.looked:
+        chances = [chance_of(growth, node, token) for token in growth.offered[node]]
+        found.append((growth.reached[node], max(chances, default=0.0)))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("window", [[], [1, 7, 2]])
+def test_chances_are_those_of_all_that_was_told(temperature, window):
+    """What is told of some nodes moves their candidates, and what lies behind those, at once."""
+    source = random.Random(1)
+    text = [source.randrange(4) for _ in range(60)]
+    params = SamplingParams(max_tokens=40, temperature=temperature, seed=3)
+    sequence = Sequence(text, params, max_length=200)
+    sources = Sources(("suffix",))
+    sources.read(text)
+    growth = Growth(
+        sequence, TokenTree(text[-1]), sources, Chances(), window=window, updated=len(window)
+    )
+    assert sorted(growth.missing()) == likeliest_of(growth)
+    for most in (4, 9, 16, 24):
+        growth.grow(most, None)
+        nodes = growth.unlooked(3, 0.0)
+        growth.tell(nodes, [[(token, source.random()) for token in (1, 2, 7)] for _ in nodes])
+        tree = growth.tree
+        for node in range(1, len(tree)):
+            parent = tree.parents[node]
+            assert tree.chances[node] == chance_of(growth, parent, tree.tokens[node])
+            assert growth.reached[node] == growth.reached[parent] * tree.chances[node]
+        assert growth.waiting[0] == min(growth.waiting)
+        places = [(node, token) for _, _, node, token, _ in growth.waiting]
+        assert len(set(places)) == len(places)
+        for negative, _, node, token, chance in growth.waiting:
+            assert chance == chance_of(growth, node, token)
+            assert -negative == growth.reached[node] * chance
+        assert sorted(growth.missing()) == likeliest_of(growth)
+
+
 def test_a_draft_looks_at_more_than_pays_as_rows_of_the_target():
     text = list(range(1, 31)) + list(range(1, 11))
     planner = Planner(

@@ -92,10 +92,15 @@ class Chances:
 
     def of(self, evidence: Evidence, noise: float = USUAL) -> float:
         """The chance that a candidate is the target's choice, given that its parent is."""
-        total, more = self.bias, noise - USUAL
+        total, weights, more = self.bias, self.weights, noise - USUAL
         for place in evidence:
-            total += self.weights[place] + NOISES[place] * more
-        return 1.0 / (1.0 + math.exp(-max(min(total, LIMIT), -LIMIT)))
+            total += weights[place]
+        if more:
+            for place in evidence:
+                total += NOISES[place] * more
+        if abs(total) > LIMIT:
+            total = math.copysign(LIMIT, total)
+        return 1.0 / (1.0 + math.exp(-total))
 
     def learn(self, evidence: Evidence, hit: bool, noise: float = USUAL) -> None:
         """Take in whether a candidate was the target's choice."""

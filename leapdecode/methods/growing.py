@@ -28,6 +28,7 @@ class Growth:
         noise_keys: by depth of a node, of the noise behind it, under seeded sampling.
         asked: per node that the draft has evaluated, the token that it chooses: the likeliest one,
             or under seeded sampling the one that it draws with the target's noise.
+        best: per node that was looked at, the chance of its likeliest candidate.
         looked: nodes behind which the hidden state was extrapolated.
         waiting: candidates, likeliest first: (-chance that the walk reaches it, order, parent,
             token, chance given its parent).
@@ -45,6 +46,7 @@ class Growth:
     noise_keys: dict[int, int] = field(default_factory=dict)
     contexts: dict[int, list[int]] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)
+    best: dict[int, float] = field(default_factory=dict)
     looked: set[int] = field(default_factory=set)
     waiting: list[tuple[float, int, int, int, float]] = field(default_factory=list)
     window: list[int] = field(default_factory=list)
@@ -52,6 +54,7 @@ class Growth:
     planted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.noisy = self.sequence.knows_noise
         self.contexts[0] = self.sources.context(self.sequence.tokens)
         self._look(0)
         self._plant()
@@ -97,6 +100,7 @@ class Growth:
         evidence = self.offered[parent][token]
         node = self.tree.add(parent, token, self.chances.source(evidence))
         chance = self.tree.chances[node] = self._chance(parent, token, evidence)
+        self.best[parent] = max(self.best[parent], chance)
         self.reached.append(self.reached[parent] * chance)
         self.contexts[node] = [*self.contexts[parent], token]
         if token not in self.sequence.end_tokens:
@@ -106,15 +110,18 @@ class Growth:
     def _look(self, node: int) -> None:
         """Ask the sources what follows a node."""
         if self.tree.depths[node] + 1 < self.sequence.remaining:
-            offered = self.offered[node] = self.sources.following(self.contexts[node], node == 0)
-            self._wait(node, offered)
+            self.offered[node] = self.sources.following(self.contexts[node], node == 0)
+            self._wait(node)
 
-    def _wait(self, node: int, offered: dict[int, Evidence]) -> None:
-        """Candidates behind a node take their places in the queue."""
-        reached, waiting = self.reached[node], self.waiting
-        for token, evidence in offered.items():
+    def _wait(self, node: int) -> None:
+        """Candidates behind a node take their places in the queue, but for those in the tree."""
+        reached, waiting, best = self.reached[node], self.waiting, 0.0
+        for token, evidence in self.offered[node].items():
             chance = self._chance(node, token, evidence)
-            heapq.heappush(waiting, (-reached * chance, len(waiting), node, token, chance))
+            best = max(best, chance)
+            if self.tree.child(node, token) is None:
+                heapq.heappush(waiting, (-reached * chance, len(waiting), node, token, chance))
+        self.best[node] = best
 
     def _chance(self, node: int, token: int, evidence: Evidence) -> float:
         """The chance that a candidate is right, given that the walk reaches `node`."""
@@ -125,7 +132,7 @@ class Growth:
 
     def _noise(self, node: int, token: int) -> float:
         """A candidate's noise, the usual one where it is not known or of no further use."""
-        if not self.sequence.knows_noise or token == self.asked.get(node):
+        if not self.noisy or token == self.asked.get(node):
             return USUAL
         return gumbel_of(self.noise_key(node), token)
 
@@ -143,17 +150,13 @@ class Growth:
         """(chance that the walk reaches it, chance of its likeliest candidate) of every node that
         neither the draft nor an extrapolation has told of and that a candidate may follow.
         """
-        best = dict.fromkeys(self.offered.keys() - self.asked.keys() - self.looked, 0.0)
-        for node in best:
-            for token, evidence in self.offered[node].items():
-                best[node] = max(best[node], self._chance(node, token, evidence))
-        return [(self.reached[node], chance) for node, chance in best.items()]
+        nodes = self.offered.keys() - self.asked.keys() - self.looked
+        return [(self.reached[node], self.best[node]) for node in nodes]
 
     def take(self, found: ForwardResult) -> None:
         """Take in what the draft finds likely at the nodes that it has just evaluated.
 
-        What it says changes the chances of candidates that other sources gave, so all are worked
-        out anew.
+        What it says changes the chances of candidates that other sources gave.
         """
         for node in found.nodes:
             likely, drawn = found.likeliest[node], found.choices[node]
@@ -164,7 +167,7 @@ class Growth:
                 if draws:
                     bucket = bucket_of(dict(likely).get(drawn, 0.0))
                     self.offered[node][drawn] = [DRAW + bucket]
-        self._weigh()
+        self._weigh(found.nodes)
 
     def unlooked(self, most: int, least: float) -> list[int]:
         """At most `most` nodes to extrapolate behind, the likeliest of those that the walk reaches
@@ -181,7 +184,7 @@ class Growth:
         for node, likely in zip(nodes, found, strict=True):
             self._enter(EXTRAPOLATED, self.offered[node], likely)
         self.looked.update(nodes)
-        self._weigh()
+        self._weigh(nodes)
 
     def _enter(
         self, place: int, offered: dict[int, Evidence], likely: list[tuple[int, float]]
@@ -193,17 +196,25 @@ class Growth:
         for token, probability in likely:
             offered.setdefault(token, []).append(place + bucket_of(probability))
 
-    def _weigh(self) -> None:
-        """Work out the chances of nodes and candidates anew."""
-        tree = self.tree
-        self.waiting = []
+    def _weigh(self, changed: list[int]) -> None:
+        """Work out the chances of candidates behind the `changed` nodes anew, and with what chance
+        the walk reaches all of them.
+        """
+        tree, told = self.tree, set(changed) & self.offered.keys()
         for node in range(1, len(tree)):
-            parent, token = tree.parents[node], tree.tokens[node]
-            chance = self._chance(parent, token, self.offered[parent][token])
-            tree.chances[node] = chance
+            parent, token, chance = tree.parents[node], tree.tokens[node], tree.chances[node]
+            if chance is None or parent in told:
+                chance = self._chance(parent, token, self.offered[parent][token])
+                tree.chances[node] = chance
             self.reached[node] = self.reached[parent] * chance
-        for node, offered in self.offered.items():
-            self._wait(node, {t: e for t, e in offered.items() if tree.child(node, t) is None})
+        self.waiting = [
+            (-self.reached[parent] * chance, order, parent, token, chance)
+            for _, order, parent, token, chance in self.waiting
+            if parent not in told
+        ]
+        heapq.heapify(self.waiting)
+        for node in sorted(told):
+            self._wait(node)
 
     def learn(self, path: list[int], choices: list[int], planner: Planner | None) -> None:
         """Take in which candidates of the accepted nodes were right, and which drafts."""

@@ -68,7 +68,10 @@ class Extrapolator:
         self.bias = None if head.bias is None else head.bias[:MOST].detach()
         self.count = len(self.rows)
         self.packed = packed(self.rows) if runner.prepacked else None
-        self.weights, self.scales = weights.to(runner.device, runner.dtype), scales.tolist()
+        # a CPU has fast products of few rows and a small matrix in float32 alone
+        dtype = torch.float32 if runner.device.type == "cpu" else runner.dtype
+        self.weights, self.scales = weights.to(runner.device, dtype), scales.tolist()
+        self.num_features, self.size = weights.shape
 
     def of_text(self) -> Kriging:
         """The same for one text, learning while that is decoded."""
@@ -76,14 +79,23 @@ class Extrapolator:
 
         return Kriging(self)
 
-    def features(self, states_ND: Tensor, tokens: list[int]) -> Tensor:
-        """[N, F] in float32, of `tokens` behind `states_ND`."""
-        embedded_ND = self.embeddings(torch.tensor(tokens, device=states_ND.device))
-        return _features(states_ND.float(), embedded_ND.float(), self.scales)
+    def scaled(self, states_ND: Tensor) -> Tensor:
+        """[N, D] states as features, in the dtype of the weights."""
+        return (states_ND.float() * self.scales[0]).to(self.weights.dtype)
 
-    def mapped(self, features_NF: Tensor) -> Tensor:
-        """[N, D] the next states in float32."""
-        return (features_NF.to(self.weights.dtype) @ self.weights).float()
+    def embedded(self, tokens: list[int]) -> Tensor:
+        """[N, D] the same of the tokens' embeddings."""
+        found_ND = self.embeddings(torch.tensor(tokens, device=self.weights.device))
+        return (found_ND.float() * self.scales[1]).to(self.weights.dtype)
+
+    def by_state(self, scaled_ND: Tensor) -> Tensor:
+        """[N, D] what states add to the next ones, in float32."""
+        return (scaled_ND @ self.weights[: self.size]).float()
+
+    def by_embedding(self, scaled_ND: Tensor) -> Tensor:
+        """[N, D] what embeddings add to them, with the constant."""
+        found_ND = scaled_ND @ self.weights[self.size : -1]
+        return found_ND.float() + self.weights[-1]
 
     def logits(self, states_ND: Tensor) -> Tensor:
         """[N, M] what the output layer finds of them, in float32 on the host."""
@@ -91,12 +103,6 @@ class Extrapolator:
         if self.packed is not None:
             return product(given, self.packed, self.bias).float()
         return functional.linear(given, self.rows, self.bias).float().cpu()
-
-
-def _features(states_ND: Tensor, embedded_ND: Tensor, scales: list[float]) -> Tensor:
-    """[N, F] features of variance about 1."""
-    parts = [states_ND * scales[0], embedded_ND * scales[1], torch.ones_like(states_ND[:, :1])]
-    return torch.cat(parts, -1)
 
 
 def _head(runner: Runner) -> Any:
@@ -159,7 +165,8 @@ def fit(runner: Runner, before: list[int], seconds: float = SECONDS) -> tuple[Te
     if len(states) < 2:
         raise UnsupportedModel("its hidden states are not finite")
     scales = torch.stack([1 / part.std().clamp_min(1e-6) for part in (states, embedded)])
-    features_NF = _features(states, embedded, scales.tolist())
+    parts = (states * scales[0], embedded * scales[1], torch.ones_like(states[:, :1]))
+    features_NF = torch.cat(parts, -1)
     products_FF = features_NF.T @ features_NF
     products_FF.diagonal().add_(RIDGE)
     weights_FD = torch.linalg.solve(products_FF, features_NF.T @ nexts)

@@ -5,14 +5,20 @@ takes the map of `extrapolator` as its mean and learns, from the last `KEPT` tok
 
     residual = state - mapped(features),    covariance(x, y) = exp(-|x - y|^2 / F).
 
+What embeddings add to products is worked out for all nodes at once, because it is known before the
+states are, and the states depth by depth.
+
 Shapes: D hidden size, F features, K kept samples, N new samples or nodes, M tokens that may be
 guessed.
 """
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from leapdecode.core import TokenTree
 from leapdecode.model.extrapolator import Extrapolator
@@ -36,8 +42,9 @@ class Kriging:
         self.state: Tensor | None = None
         self.heard: list[tuple[Tensor, list[int], Tensor]] = []  # (before, tokens, after), as told
         self.count = self.place = 0  # samples held, and where the next one goes
-        self.features_KF = self.residuals_KD = self.covariance_KK = torch.empty(0)
-        self.squares_K = self.solved_KD = torch.empty(0)
+        # the samples: scaled states and embeddings, and the sums of their squares
+        self.states_KD = self.embedded_KD = self.squares_K = torch.empty(0)
+        self.residuals_KD = self.covariance_KK = self.solved_KD = torch.empty(0)
         self.behind: dict[int, Tensor] = {}  # per node of the present tree its state [D]
 
     def learn(self, tokens: list[int], states_ND: Tensor) -> None:
@@ -58,48 +65,42 @@ class Kriging:
         tokens = [token for _, some, _ in self.heard for token in some][-KEPT:]
         after_ND = torch.cat([after for _, _, after in self.heard])[-KEPT:]
         self.heard.clear()
-        features_NF = self.map.features(before_ND, tokens)
-        residuals_ND = after_ND.float() - self.map.mapped(features_NF)
-        sound_N = features_NF.isfinite().all(-1) & residuals_ND.isfinite().all(-1)
+        states_ND, embedded_ND = self.map.scaled(before_ND), self.map.embedded(tokens)
+        residuals_ND = after_ND.float() - self.map.by_embedding(embedded_ND)
+        residuals_ND -= self.map.by_state(states_ND)
+        parts = (states_ND, embedded_ND, residuals_ND)
+        sound_N = torch.stack([part.isfinite().all(-1) for part in parts]).all(0)
         if not sound_N.all():
-            features_NF, residuals_ND = features_NF[sound_N], residuals_ND[sound_N]
-        if len(features_NF):
-            self._keep(features_NF, residuals_ND)
+            states_ND, embedded_ND, residuals_ND = (part[sound_N] for part in parts)
+        if len(states_ND):
+            self._keep(states_ND, embedded_ND, residuals_ND)
 
-    def _keep(self, features_NF: Tensor, residuals_ND: Tensor) -> None:
+    def _keep(self, states_ND: Tensor, embedded_ND: Tensor, residuals_ND: Tensor) -> None:
         """Put samples in the place of the oldest, and solve anew."""
         if self.count == 0:
-            self.features_KF = features_NF.new_zeros(KEPT, features_NF.shape[1])
-            self.residuals_KD = residuals_ND.new_zeros(KEPT, residuals_ND.shape[1])
-            self.covariance_KK = features_NF.new_zeros(KEPT, KEPT)
-            self.squares_K = features_NF.new_zeros(KEPT)
-        places = [(self.place + number) % KEPT for number in range(len(features_NF))]
+            size = states_ND.shape[1]
+            self.states_KD, self.embedded_KD = states_ND.new_zeros(2, KEPT, size)
+            self.residuals_KD = residuals_ND.new_zeros(KEPT, size)
+            self.covariance_KK = residuals_ND.new_zeros(KEPT, KEPT)
+            self.squares_K = residuals_ND.new_zeros(KEPT)
+        places = [(self.place + number) % KEPT for number in range(len(states_ND))]
         self.place = (places[-1] + 1) % KEPT
-        self.count = min(self.count + len(places), KEPT)
-        self.features_KF[places], self.residuals_KD[places] = features_NF, residuals_ND
-        self.squares_K[places] = (features_NF**2).sum(-1)
-        covariance_NK = self._covariance(features_NF)
+        self.count = count = min(self.count + len(places), KEPT)
+        self.states_KD[places], self.embedded_KD[places] = states_ND, embedded_ND
+        self.residuals_KD[places] = residuals_ND
+        states_ND, embedded_ND = states_ND.float(), embedded_ND.float()
+        squares_N1 = _squares(states_ND) + _squares(embedded_ND)
+        self.squares_K[places] = squares_N1[:, 0]
+        products_NK = states_ND @ self.states_KD.float().T
+        products_NK += embedded_ND @ self.embedded_KD.float().T
+        squares_NK = squares_N1 + self.squares_K - 2 * products_NK
+        covariance_NK = torch.exp(-squares_NK.clamp_min_(0) / self.map.num_features)
         self.covariance_KK[places] = covariance_NK
         self.covariance_KK[:, places] = covariance_NK.T
-        covariance_KK = self.covariance_KK[: self.count, : self.count].clone()
+        covariance_KK = self.covariance_KK[:count, :count].clone()
         covariance_KK.diagonal().add_(VARIANCE)
         inverse_KK = torch.cholesky_inverse(torch.linalg.cholesky(covariance_KK))
-        self.solved_KD = inverse_KK @ self.residuals_KD[: self.count]
-
-    def _covariance(self, features_NF: Tensor) -> Tensor:
-        """[N, K] with the samples."""
-        products_NK = features_NF @ self.features_KF.T
-        squares_NK = (features_NF**2).sum(-1, keepdim=True) + self.squares_K - 2 * products_NK
-        return torch.exp(-squares_NK.clamp_min_(0) / features_NF.shape[1])
-
-    def _next(self, states_ND: Tensor, tokens: list[int]) -> Tensor:
-        """[N, D] the states behind `tokens`, in float32."""
-        features_NF = self.map.features(states_ND, tokens)
-        mapped_ND = self.map.mapped(features_NF)
-        if self.count == 0:
-            return mapped_ND
-        near_NK = self._covariance(features_NF)[:, : self.count]
-        return mapped_ND + near_NK @ self.solved_KD
+        self.solved_KD = inverse_KK @ self.residuals_KD[:count]
 
     @torch.inference_mode()
     def look(
@@ -121,19 +122,50 @@ class Kriging:
             self._read()
         if nodes[0] == 0:
             self.behind = {-1: self.state}
-        depths = sorted({tree.depths[node] for node in nodes})
-        for depth in depths:
-            level = [node for node in nodes if tree.depths[node] == depth]
-            before = torch.stack([self.behind[tree.parents[node]] for node in level])
-            states_ND = self._next(before, [tree.tokens[node] for node in level])
-            self.behind.update(zip(level, states_ND, strict=True))
+        self._extrapolate(tree, nodes)
         logits_NM = self.map.logits(torch.stack([self.behind[node] for node in nodes]))
         logs_NM = torch.log_softmax(logits_NM / temperature, -1)
         ranked_NM = logs_NM if noise is None else logs_NM + torch.stack(noise)
-        best_NG = ranked_NM.topk(min(GUESSES, ranked_NM.shape[1]), -1).indices.tolist()
-        found = list[Told]()
-        for row, (best, also) in enumerate(zip(best_NG, named, strict=True)):
-            known = [token for token in also if token < logs_NM.shape[1]]
-            tokens = list(dict.fromkeys([*best, *known]))
-            found.append(list(zip(tokens, logs_NM[row, tokens].exp().tolist(), strict=True)))
-        return found
+        best_NG = ranked_NM.topk(min(GUESSES, self.map.count), -1).indices
+        also = [[token for token in tokens if token < self.map.count] for tokens in named]
+        return _told(logs_NM, best_NG, also)
+
+    def _extrapolate(self, tree: TokenTree, nodes: list[int]) -> None:
+        """Work out the states behind `nodes`, depth by depth."""
+        nodes = sorted(nodes, key=tree.depths.__getitem__)
+        embedded_ND, count = self.map.embedded([tree.tokens[node] for node in nodes]), self.count
+        mapped_ND = self.map.by_embedding(embedded_ND)
+        if count:
+            products_NK = functional.linear(embedded_ND, self.embedded_KD[:count])
+            exponents_NK = 2 * products_NK - self.squares_K[:count] - _squares(embedded_ND)
+        first = 0
+        for _, group in itertools.groupby(nodes, tree.depths.__getitem__):
+            level = [*group]
+            now = slice(first, first + len(level))
+            before = [self.behind[tree.parents[node]] for node in level]
+            states_ND = self.map.scaled(torch.stack(before))
+            next_ND = mapped_ND[now] + self.map.by_state(states_ND)
+            if count:
+                products_NK = functional.linear(states_ND, self.states_KD[:count])
+                exponent_NK = 2 * products_NK + exponents_NK[now] - _squares(states_ND)
+                next_ND += torch.exp(exponent_NK / self.map.num_features) @ self.solved_KD
+            self.behind.update(zip(level, next_ND, strict=True))
+            first = now.stop
+
+
+def _squares(rows_ND: Tensor) -> Tensor:
+    """[N, 1] sums of squares in float32."""
+    return rows_ND.float().square().sum(-1, keepdim=True)
+
+
+def _told(logs_NM: Tensor, best_NG: Tensor, also: list[list[int]]) -> list[Told]:
+    """Per row the tokens of `best_NG` and those that are `also` asked for, with probabilities."""
+    most = max(map(len, also))
+    padded = torch.tensor([[*tokens, *[0] * (most - len(tokens))] for tokens in also])
+    asked_NA = torch.cat([best_NG, padded.long()], -1) if most else best_NG
+    chances = logs_NM.gather(-1, asked_NA).exp().tolist()
+    found = list[Told]()
+    for tokens, row, more in zip(asked_NA.tolist(), chances, also, strict=True):
+        end = best_NG.shape[1] + len(more)
+        found.append(list(dict(zip(tokens[:end], row[:end], strict=True)).items()))
+    return found
