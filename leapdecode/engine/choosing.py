@@ -92,7 +92,8 @@ def _greatest(those: list[ForwardResult], count: int) -> tuple[Tensor, Tensor]:
     """
     known = [found.nearest for found in those if found.nearest is not None]
     if len(known) == len(those) and all(values.shape[1] >= count for values, _ in known):
-        values, tokens = (torch.cat(parts)[:, :count] for parts in zip(*known, strict=True))
+        first = [[part[:, :count] for part in parts] for parts in zip(*known, strict=True)]
+        values, tokens = map(torch.cat, first)
         return values, tokens
     scores = [found.scores_NV for found in those]
     return greatest(torch.cat(scores) if len(scores) > 1 else scores[0], count)
@@ -116,6 +117,7 @@ def _picked(
     if sampler is None:
         sampler = active.samplers[name] = sampler_for(active.sequence, name)
     sampler.replaced = forward.replacement
+    sampler.likeliest = min(forward.likeliest, found.logits_NV.shape[-1])
     tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
     found.scores_NV, found.sampled_from = sampler.scores_NV, sampler.sampled_from
     found.nearest = sampler.nearest
