@@ -100,7 +100,7 @@ class Growth:
         evidence = self.offered[parent][token]
         node = self.tree.add(parent, token, self.chances.source(evidence))
         chance = self.tree.chances[node] = self._chance(parent, token, evidence)
-        self.best[parent] = max(self.best[parent], chance)
+        self.best[parent] = max(self.best[parent], chance)  # a window's guess has gained evidence
         self.reached.append(self.reached[parent] * chance)
         self.contexts[node] = [*self.contexts[parent], token]
         if token not in self.sequence.end_tokens:

@@ -80,21 +80,21 @@ class Extrapolator:
         return Kriging(self)
 
     def scaled(self, states_ND: Tensor) -> Tensor:
-        """[N, D] states as features, in the dtype of the weights."""
-        return (states_ND.float() * self.scales[0]).to(self.weights.dtype)
+        """[N, D] states as features, in float32."""
+        return states_ND.float() * self.scales[0]
 
     def embedded(self, tokens: list[int]) -> Tensor:
         """[N, D] the same of the tokens' embeddings."""
         found_ND = self.embeddings(torch.tensor(tokens, device=self.weights.device))
-        return (found_ND.float() * self.scales[1]).to(self.weights.dtype)
+        return found_ND.float() * self.scales[1]
 
     def by_state(self, scaled_ND: Tensor) -> Tensor:
         """[N, D] what states add to the next ones, in float32."""
-        return (scaled_ND @ self.weights[: self.size]).float()
+        return (scaled_ND.to(self.weights.dtype) @ self.weights[: self.size]).float()
 
     def by_embedding(self, scaled_ND: Tensor) -> Tensor:
         """[N, D] what embeddings add to them, with the constant."""
-        found_ND = scaled_ND @ self.weights[self.size : -1]
+        found_ND = scaled_ND.to(self.weights.dtype) @ self.weights[self.size : -1]
         return found_ND.float() + self.weights[-1]
 
     def logits(self, states_ND: Tensor) -> Tensor:

@@ -42,9 +42,8 @@ class Kriging:
         self.state: Tensor | None = None
         self.heard: list[tuple[Tensor, list[int], Tensor]] = []  # (before, tokens, after), as told
         self.count = self.place = 0  # samples held, and where the next one goes
-        # the samples: scaled states and embeddings, and the sums of their squares
-        self.states_KD = self.embedded_KD = self.squares_K = torch.empty(0)
-        self.residuals_KD = self.covariance_KK = self.solved_KD = torch.empty(0)
+        self.features_KF = self.residuals_KD = self.covariance_KK = torch.empty(0)
+        self.squares_K = self.solved_KD = torch.empty(0)
         self.behind: dict[int, Tensor] = {}  # per node of the present tree its state [D]
 
     def learn(self, tokens: list[int], states_ND: Tensor) -> None:
@@ -68,39 +67,38 @@ class Kriging:
         states_ND, embedded_ND = self.map.scaled(before_ND), self.map.embedded(tokens)
         residuals_ND = after_ND.float() - self.map.by_embedding(embedded_ND)
         residuals_ND -= self.map.by_state(states_ND)
-        parts = (states_ND, embedded_ND, residuals_ND)
-        sound_N = torch.stack([part.isfinite().all(-1) for part in parts]).all(0)
+        features_NF = torch.cat([states_ND, embedded_ND], -1)
+        sound_N = features_NF.isfinite().all(-1) & residuals_ND.isfinite().all(-1)
         if not sound_N.all():
-            states_ND, embedded_ND, residuals_ND = (part[sound_N] for part in parts)
-        if len(states_ND):
-            self._keep(states_ND, embedded_ND, residuals_ND)
+            features_NF, residuals_ND = features_NF[sound_N], residuals_ND[sound_N]
+        if len(features_NF):
+            self._keep(features_NF, residuals_ND)
 
-    def _keep(self, states_ND: Tensor, embedded_ND: Tensor, residuals_ND: Tensor) -> None:
+    def _keep(self, features_NF: Tensor, residuals_ND: Tensor) -> None:
         """Put samples in the place of the oldest, and solve anew."""
         if self.count == 0:
-            size = states_ND.shape[1]
-            self.states_KD, self.embedded_KD = states_ND.new_zeros(2, KEPT, size)
-            self.residuals_KD = residuals_ND.new_zeros(KEPT, size)
-            self.covariance_KK = residuals_ND.new_zeros(KEPT, KEPT)
-            self.squares_K = residuals_ND.new_zeros(KEPT)
-        places = [(self.place + number) % KEPT for number in range(len(states_ND))]
+            self.features_KF = features_NF.new_zeros(KEPT, features_NF.shape[1])
+            self.residuals_KD = residuals_ND.new_zeros(KEPT, residuals_ND.shape[1])
+            self.covariance_KK = features_NF.new_zeros(KEPT, KEPT)
+            self.squares_K = features_NF.new_zeros(KEPT)
+        places = [(self.place + number) % KEPT for number in range(len(features_NF))]
         self.place = (places[-1] + 1) % KEPT
         self.count = count = min(self.count + len(places), KEPT)
-        self.states_KD[places], self.embedded_KD[places] = states_ND, embedded_ND
-        self.residuals_KD[places] = residuals_ND
-        states_ND, embedded_ND = states_ND.float(), embedded_ND.float()
-        squares_N1 = _squares(states_ND) + _squares(embedded_ND)
+        self.features_KF[places], self.residuals_KD[places] = features_NF, residuals_ND
+        squares_N1 = _squares(features_NF)
         self.squares_K[places] = squares_N1[:, 0]
-        products_NK = states_ND @ self.states_KD.float().T
-        products_NK += embedded_ND @ self.embedded_KD.float().T
-        squares_NK = squares_N1 + self.squares_K - 2 * products_NK
-        covariance_NK = torch.exp(-squares_NK.clamp_min_(0) / self.map.num_features)
+        products_NK = features_NF @ self.features_KF.T
+        covariance_NK = self._covariance(squares_N1 + self.squares_K - 2 * products_NK)
         self.covariance_KK[places] = covariance_NK
         self.covariance_KK[:, places] = covariance_NK.T
         covariance_KK = self.covariance_KK[:count, :count].clone()
         covariance_KK.diagonal().add_(VARIANCE)
         inverse_KK = torch.cholesky_inverse(torch.linalg.cholesky(covariance_KK))
         self.solved_KD = inverse_KK @ self.residuals_KD[:count]
+
+    def _covariance(self, squares_NK: Tensor) -> Tensor:
+        """[N, K] by squared distances."""
+        return torch.exp(-squares_NK.clamp_min_(0) / self.map.num_features)
 
     @torch.inference_mode()
     def look(
@@ -133,11 +131,12 @@ class Kriging:
     def _extrapolate(self, tree: TokenTree, nodes: list[int]) -> None:
         """Work out the states behind `nodes`, depth by depth."""
         nodes = sorted(nodes, key=tree.depths.__getitem__)
-        embedded_ND, count = self.map.embedded([tree.tokens[node] for node in nodes]), self.count
-        mapped_ND = self.map.by_embedding(embedded_ND)
+        embedded_ND = self.map.embedded([tree.tokens[node] for node in nodes])
+        mapped_ND, count = self.map.by_embedding(embedded_ND), self.count
         if count:
-            products_NK = functional.linear(embedded_ND, self.embedded_KD[:count])
-            exponents_NK = 2 * products_NK - self.squares_K[:count] - _squares(embedded_ND)
+            by_state, by_embedding = self.features_KF[:count].chunk(2, -1)
+            products_NK = functional.linear(embedded_ND, by_embedding)
+            squares_NK = _squares(embedded_ND) + self.squares_K[:count] - 2 * products_NK
         first = 0
         for _, group in itertools.groupby(nodes, tree.depths.__getitem__):
             level = [*group]
@@ -146,16 +145,16 @@ class Kriging:
             states_ND = self.map.scaled(torch.stack(before))
             next_ND = mapped_ND[now] + self.map.by_state(states_ND)
             if count:
-                products_NK = functional.linear(states_ND, self.states_KD[:count])
-                exponent_NK = 2 * products_NK + exponents_NK[now] - _squares(states_ND)
-                next_ND += torch.exp(exponent_NK / self.map.num_features) @ self.solved_KD
+                products_NK = functional.linear(states_ND, by_state)
+                further_NK = _squares(states_ND) - 2 * products_NK
+                next_ND += self._covariance(squares_NK[now] + further_NK) @ self.solved_KD
             self.behind.update(zip(level, next_ND, strict=True))
             first = now.stop
 
 
 def _squares(rows_ND: Tensor) -> Tensor:
-    """[N, 1] sums of squares in float32."""
-    return rows_ND.float().square().sum(-1, keepdim=True)
+    """[N, 1] sums of squares."""
+    return rows_ND.square().sum(-1, keepdim=True)
 
 
 def _told(logs_NM: Tensor, best_NG: Tensor, also: list[list[int]]) -> list[Told]:
