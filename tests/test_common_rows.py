@@ -4,7 +4,7 @@ import pytest
 from tiny import CONFIGS, decode, new_model, prompts, runner, texts
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.methods.common_rows import HELD, MARGIN, PLAIN, REST, BatchCost, CommonRows
+from leapdecode.methods.common_rows import HELD, MARGIN, BatchCost, CommonRows
 
 
 def linear(rows, context=0):
@@ -49,16 +49,6 @@ def test_a_choice_is_held_for_some_steps_and_none_is_made_in_the_first():
         rows.append(common.choose(price, linear, 8))
     assert rows == [1] * 8 + [2] * (2 * HELD * 8)
     assert common.choose(10.0, linear, 8) == 1
-
-
-def test_after_long_plain_stretches_few_trees_are_grown_until_one_pays():
-    common = CommonRows()
-    assert not any(common.rests() for _ in range(PLAIN))
-    assert sum(common.rests() for _ in range(4 * REST)) == 4 * (REST - 1)
-    for _ in range(300):
-        common.learn([0.9], 1)
-    assert common.choose(1.0, linear) == 2
-    assert not common.rests()
 
 
 @pytest.mark.parametrize(("active", "expected"), [(1, 1.2), (8, 3.0), (9, 3.0), (4, 1.971428)])

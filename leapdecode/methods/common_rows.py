@@ -17,8 +17,6 @@ StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a ste
 
 MARGIN = 0.07  # tokens a step: what guesses cost outside the model, and texts that end late
 RECENT = 64  # trees that a mean goes over
-REST = 8  # behind PLAIN trees for which one row was best, one of so many is grown
-PLAIN = 32
 HELD = 4  # steps that a choice is kept for
 AHEAD = 2  # rows beyond the common ones for which trees make guesses, so that more may be chosen
 
@@ -35,16 +33,6 @@ class CommonRows:
     left: int = 0
     sums: list[float] = field(default_factory=list)  # of chances; row 2 is the first
     trees: float = 0.0
-    plain: int = 0  # trees since another number of rows than 1 was chosen
-    resting: bool = False  # whether the tree under way is a root alone
-
-    def rests(self) -> bool:
-        """Whether the next tree is not worth its growth: guesses have long not paid, and they are
-        looked at again later.
-        """
-        self.plain += 1
-        self.resting = self.plain > PLAIN and self.plain % REST > 0
-        return self.resting
 
     @property
     def wanted(self) -> int:
@@ -75,8 +63,6 @@ class CommonRows:
             gained += total / self.trees
             if gained - price * cost(rows) > best:
                 self.rows, best = rows, gained - price * cost(rows)
-        if self.rows > 1:
-            self.plain = 0
         return self.rows
 
 

@@ -8,8 +8,8 @@ to ask the draft, to carry a window) is done while
 because the ratio of all tokens to all time is greatest so (Dinkelbach 1967, On Nonlinear Fractional
 Programming). lambda = sum(DECAY^i tokens_i) / sum(DECAY^i time_i) over the steps, i steps ago. Time
 comes from the row-cost curve, tokens from what became of guesses of the same kind (`rates.py`): a
-mean in which a hopeful prior counts for some observations. Observations are forgotten, so what is
-not tried falls back to its prior and is tried again.
+mean in which a hopeful prior counts for some observations, times what chances have proved to be
+worth of late (`Trust`). Observations are forgotten, so what is not tried falls back to its prior.
 
 A node needs no trial: the target's choice at its parent tells whether it would have been accepted.
 What is cut changes the speed, never the text.
@@ -21,12 +21,11 @@ from leapdecode.core import TokenTree
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
 from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.evidence import Chances
-from leapdecode.methods.price import SAVED, Pays, pays_at
+from leapdecode.methods.price import SAVED, Pays, best_count, pays_at, rows_within
 from leapdecode.methods.rates import HitRates, drafts_of
-from leapdecode.methods.recent import DraftForwards, Extrapolations, Throughput, Window
+from leapdecode.methods.recent import DraftForwards, Extrapolations, Rest, Throughput, Trust, Window
 from leapdecode.verify.walk import Verdict
 
-MOST = 128  # rows of a tree that anything is known of
 AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
 FAIR = 1.15  # times a plain step, beside a request that does not guess
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
@@ -51,6 +50,8 @@ class Planner:
     drafting: DraftForwards = field(default_factory=DraftForwards)
     extrapolations: Extrapolations = field(default_factory=Extrapolations)
     common: CommonRows | None = None  # of the trees of a batch
+    rest: Rest = field(default_factory=Rest)
+    trust: Trust = field(default_factory=Trust)
     doubt: Doubt | None = None  # whether forwards contradict `cost`
     beside_plain: bool = False  # the engine says so: a request in the batch does not guess
 
@@ -70,10 +71,7 @@ class Planner:
         room = FAIR * self.cost(1, context)
         if self.draft is not None and self.draft.cost is not None:
             room -= self.draft.cost(1, context)
-        rows = 1
-        while rows != self.limit and rows < MOST and self.cost(rows + 1, context) <= room:
-            rows += 1
-        return rows
+        return rows_within(room, self.cost, context, self.limit)
 
     def cut(
         self, tree: TokenTree, context: int, required: set[int] | None = None, carried: int = 0
@@ -86,8 +84,7 @@ class Planner:
         """
         sampled = {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
         required = (required or set()) | sampled
-        chances = self.rates.reached(tree)
-        left = required | tree.skipped
+        chances, left = self.rates.reached(tree), required | tree.skipped
         others = [node for node in range(1, len(tree)) if node not in left]
         order = sorted(others, key=lambda node: (-chances[node], node))
         always = 1 + carried + len(required)
@@ -96,6 +93,12 @@ class Planner:
         if self.cost is not None:
             count = self._best([chances[node] for node in order[:count]], always, context)
         tree.skipped |= frozenset(order[count:])
+
+    def price(self, context: int) -> float:
+        """lambda over the trust in chances, which is full in a batch: they are means there."""
+        assert self.cost is not None
+        trust = self.trust.share if self.common is None else 1.0
+        return self.throughput.rate(self.cost(1, context)) / trust
 
     def floor(self, context: int) -> Pays | None:
         """(chance, size) -> whether a tree of `size` nodes may gain by more that are no likelier.
@@ -107,12 +110,10 @@ class Planner:
         if self.common is not None:
             wanted = self.common.wanted
             return lambda _, size: size < wanted
-        return pays_at(self.throughput.rate(self.cost(1, context)), self.cost, context)
+        return pays_at(self.price(context), self.cost, context)
 
     def draft_floor(self, context: int) -> Pays | None:
-        """The same for a draft forward of `size` nodes: what the draft has looked at needs no
-        forward of its own later.
-        """
+        """The same for a draft forward of `size` nodes: looked at now, they need none later."""
         if self.draft is None or self.draft.cost is None:
             return None
         return pays_at(1 / (SAVED * self.draft.cost(1, context)), self.draft.cost, context)
@@ -120,25 +121,21 @@ class Planner:
     def _best(self, chances: list[float], always: int, context: int) -> int:
         """How many of the likeliest nodes gain most beyond lambda x their time."""
         assert self.cost is not None
-        cost = self.cost
-        price = self.throughput.rate(cost(1, context))
+        if self.rest.resting:
+            return 0
+        cost, price = self.cost, self.price(context)
         if self.common is not None and isinstance(cost, BatchCost):
-            if self.common.resting:
-                return 0
             self.common.learn(chances, always)
             rows = self.common.choose(price, lambda rows: cost(rows, context), cost.active)
-            return min(max(rows - always, 0), len(chances))
-        expected, best, best_count = 0.0, -price * cost(always, context), 0
-        for count, chance in enumerate(chances, start=1):
-            expected += chance
-            gain = expected - price * cost(always + count, context)
-            if gain > best:
-                best, best_count = gain, count
-        return best_count
+            count = min(max(rows - always, 0), len(chances))
+        else:
+            count = best_count(chances, always, price, cost, context)
+        self.rest.learn(always + count)
+        return count
 
     def rests(self) -> bool:
-        """Whether the next tree is a root alone, because no guess has paid for long in a batch."""
-        return self.common is not None and self.common.rests()
+        """Whether the next tree is a root alone, because guesses have long not paid."""
+        return self.cost is not None and self.rest.rests()
 
     def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
         """How many of a window's `wanted` columns of `height` rows to carry, in a `share` of rows.
@@ -198,7 +195,7 @@ class Planner:
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
         last = last or DraftForwards(len(level))
-        price = self.throughput.rate(self.cost(1, context))
+        price = self.price(context)
         drafting = self.draft.cost(last.rows, context)
         chances, depth, gain = self.rates.reached(tree), tree.depths[level[0]], 0.0
         accepted = sum(chances[node] for node in level)
@@ -222,7 +219,7 @@ class Planner:
             return True
         right = self.rates.drafts(1)
         gain = first = sum(reached * max(right - chance, 0.0) for reached, chance in missing)
-        price = self.throughput.rate(self.cost(1, context))
+        price = self.price(context)
         for ahead in range(1, AHEAD + 1):
             if gain > price * ahead * self.draft.cost(rows if ahead == 1 else 1, context):
                 return True
@@ -247,4 +244,6 @@ class Planner:
 
     def learn(self, tree: TokenTree, verdict: Verdict) -> None:
         """Take in what became of a tree's guesses, evaluated or not."""
+        if self.cost is not None:
+            self.trust.learn(tree, self.rates.reached(tree), len(verdict.tokens) - 1)
         self.rates.learn_tree(tree, verdict)

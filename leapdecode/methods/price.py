@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 from leapdecode.methods.common_rows import StepCost
 
+MOST = 128  # rows of a tree that anything is known of
 STEPS = (1, 2, 4, 8, 16)  # further rows that are looked at: a flat stretch may hide what follows
 SAVED = 0.5  # draft forwards that a row of one saves where the walk reaches its node
+MARGIN = 0.03  # tokens a step: what guesses of one text cost outside the model
 Pays = Callable[[float, int], bool]  # (chance of a further row, rows so far)
 
 
@@ -19,3 +21,26 @@ def pays_at(price: float, cost: StepCost, context: int) -> Pays:
         return any(more * chance > price * (cost(rows + more, context) - now) for more in STEPS)
 
     return pays
+
+
+def best_count(
+    chances: list[float], always: int, price: float, cost: StepCost, context: int
+) -> int:
+    """How many nodes of `chances`, likeliest first, gain most beyond `price` times the time of
+    their rows behind `always` others; fewer than `MARGIN` tokens of gain are none.
+    """
+    expected, best, count = 0.0, MARGIN - price * cost(always, context), 0
+    for more, chance in enumerate(chances, start=1):
+        expected += chance
+        gain = expected - price * cost(always + more, context)
+        if gain > best:
+            best, count = gain, more
+    return count
+
+
+def rows_within(room: float, cost: StepCost, context: int, limit: int | None) -> int:
+    """The most rows, at least one and at most `limit`, that take no longer than `room`."""
+    rows = 1
+    while rows != limit and rows < MOST and cost(rows + 1, context) <= room:
+        rows += 1
+    return rows

@@ -1,9 +1,10 @@
-"""What decoding was like of late: tokens per time, windows, draft forwards."""
+"""What decoding was like of late: tokens per time, luck of guesses, windows, draft forwards."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median_low
 
+from leapdecode.core import TokenTree
 from leapdecode.methods.rates import FORGET, WEIGHT
 
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
@@ -11,6 +12,9 @@ RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
 HOPED = 0.25  # tokens that a look at hidden states gains of one promised, where nothing is known
 HOPED_FOR = 8.0  # promised tokens that this counts for
+SURE = 4.0  # tokens that chances are believed to have foretold rightly, where nothing is known
+REST = 8  # behind PLAIN trees for which one row was best, one of so many is grown
+PLAIN = 32
 KNOWN = 3  # looks after which it is known what one takes
 
 
@@ -27,6 +31,51 @@ class Throughput:
 
     def learn(self, tokens: int, time: float) -> None:
         self.tokens, self.time = DECAY * self.tokens + tokens, DECAY * self.time + time
+
+
+@dataclass
+class Trust:
+    """How many tokens guesses gave over the last steps, and how many their chances foretold."""
+
+    hits: float = 0.0
+    expected: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Tokens given for one foretold, at most 1: rows are never evaluated on luck alone."""
+        return min((self.hits + SURE) / (self.expected + SURE), 1.0)
+
+    def learn(self, tree: TokenTree, chances: list[float], tokens: int) -> None:
+        """Take in the tokens that a tree's guesses gave; the walk was to reach each node with a
+        chance of `chances`.
+        """
+        evaluated = (node for node in range(1, len(tree)) if node not in tree.skipped)
+        self.expected = DECAY * self.expected + sum(chances[node] for node in evaluated)
+        self.hits = DECAY * self.hits + tokens
+
+
+@dataclass
+class Rest:
+    """Whether a tree is worth its growth: where guesses have long not paid, few are made.
+
+    Attributes:
+        plain: trees since one had more rows than its root's.
+        resting: whether the tree under way is a root alone.
+    """
+
+    plain: int = 0
+    resting: bool = False
+
+    def rests(self) -> bool:
+        """Whether the next tree is a root alone."""
+        self.plain += 1
+        self.resting = self.plain > PLAIN and self.plain % REST > 0
+        return self.resting
+
+    def learn(self, rows: int) -> None:
+        """Take in how many rows a tree has that did not rest."""
+        if rows > 1:
+            self.plain = 0
 
 
 @dataclass

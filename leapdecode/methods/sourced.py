@@ -126,7 +126,7 @@ class Sourced(Method):
         planner = self.planner
         if planner is None or planner.cost is None:
             return True
-        price = planner.throughput.rate(planner.cost(1, context))
+        price = planner.price(context)
         sequences = planner.cost.active if isinstance(planner.cost, BatchCost) else 1
         return planner.extrapolations.pay(promised, price, sequences)
 
@@ -138,7 +138,7 @@ class Sourced(Method):
         if planner is None or planner.cost is None:
             return tokens
         more = planner.cost(len(growth.tree), context) - planner.cost(size, context)
-        return tokens - planner.throughput.rate(planner.cost(1, context)) * more
+        return tokens - planner.price(context) * more
 
     def _noise(self, growth: Growth, nodes: list[int], count: int) -> "list[Tensor] | None":
         """Per node [count] the noise of the first tokens behind it, where it is known."""
