@@ -85,13 +85,16 @@ def test_after_long_plain_stretches_few_trees_are_grown_until_one_pays():
     assert any(rest.rests() for _ in range(2))
     rest.learn(2)
     assert not rest.rests()
+    batch = Rest()
+    assert not any(batch.rests(8) for _ in range(8 * PLAIN))
+    assert batch.rests(8) or batch.rests(8)
 
 
 @pytest.mark.parametrize("common", [None, CommonRows()])
 def test_a_planner_rests_until_a_tree_pays(common):
     cost = linear if common is None else BatchCost(linear, linear, 8, 8)
     planner = Planner(cost=cost, common=common)
-    for _ in range(PLAIN):
+    for _ in range(PLAIN if common is None else 8 * PLAIN):
         assert not planner.rests()
         assert not evaluated(planner, 0.1)
     while planner.rests():

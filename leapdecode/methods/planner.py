@@ -135,7 +135,8 @@ class Planner:
 
     def rests(self) -> bool:
         """Whether the next tree is a root alone, because guesses have long not paid."""
-        return self.cost is not None and self.rest.rests()
+        sequences = self.cost.active if isinstance(self.cost, BatchCost) else 1
+        return self.cost is not None and self.rest.rests(sequences)
 
     def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
         """How many of a window's `wanted` columns of `height` rows to carry, in a `share` of rows.

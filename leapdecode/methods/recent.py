@@ -13,8 +13,9 @@ GAIN = 0.3  # of a window, where nothing is known of the model
 HOPED = 0.25  # tokens that a look at hidden states gains of one promised, where nothing is known
 HOPED_FOR = 8.0  # promised tokens that this counts for
 SURE = 4.0  # tokens that chances are believed to have foretold rightly, where nothing is known
-REST = 8  # behind PLAIN trees for which one row was best, one of so many is grown
-PLAIN = 32
+PLAIN = 4  # steps for which one row was best, behind which few trees are grown
+REST = 8  # namely one of so many
+TRIED = 64  # steps without a look after which one is made in any case
 KNOWN = 3  # looks after which it is known what one takes
 
 
@@ -66,10 +67,10 @@ class Rest:
     plain: int = 0
     resting: bool = False
 
-    def rests(self) -> bool:
-        """Whether the next tree is a root alone."""
+    def rests(self, sequences: int = 1) -> bool:
+        """Whether the next tree is a root alone; a step has `sequences` trees."""
         self.plain += 1
-        self.resting = self.plain > PLAIN and self.plain % REST > 0
+        self.resting = self.plain > PLAIN * sequences and self.plain % REST > 0
         return self.resting
 
     def learn(self, rows: int) -> None:
@@ -153,7 +154,7 @@ class Extrapolations:
         """
         share = (self.gained + HOPED_FOR * HOPED) / (self.promised + HOPED_FOR)
         pays = share * promised > price * sequences * self.time
-        pays = pays or self.since >= RECENT * sequences
+        pays = pays or self.since >= TRIED * sequences
         self.since += not pays
         return pays
 
