@@ -95,10 +95,9 @@ class Planner:
         tree.skipped |= frozenset(order[count:])
 
     def price(self, context: int) -> float:
-        """lambda over the trust in chances, which is full in a batch: they are means there."""
+        """lambda over the trust in chances: tokens that they must promise for a unit of time."""
         assert self.cost is not None
-        trust = self.trust.share if self.common is None else 1.0
-        return self.throughput.rate(self.cost(1, context)) / trust
+        return self.throughput.rate(self.cost(1, context)) / self.trust.share
 
     def floor(self, context: int) -> Pays | None:
         """(chance, size) -> whether a tree of `size` nodes may gain by more that are no likelier.
@@ -245,6 +244,6 @@ class Planner:
 
     def learn(self, tree: TokenTree, verdict: Verdict) -> None:
         """Take in what became of a tree's guesses, evaluated or not."""
-        if self.cost is not None:
+        if self.cost is not None and self.common is None:  # a batch trusts its means
             self.trust.learn(tree, self.rates.reached(tree), len(verdict.tokens) - 1)
         self.rates.learn_tree(tree, verdict)
