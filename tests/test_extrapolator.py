@@ -6,7 +6,7 @@ from tiny import CONFIGS, VOCABULARY, decode, new_model, prompts, texts
 
 from leapdecode import SamplingParams
 from leapdecode.core import TokenTree
-from leapdecode.methods.recent import RECENT, Extrapolations
+from leapdecode.methods.recent import RECENT, TRIED, Extrapolations
 from leapdecode.model import extrapolator as module
 from leapdecode.model import kriging
 from leapdecode.model.extrapolator import Extrapolator, extrapolator, fit, sample
@@ -256,7 +256,7 @@ def test_all_texts_of_a_batch_wait_for_a_look():
     for _ in range(RECENT):
         judged.timed(1.0)
     assert judged.pay(1.0, 0.1)
-    assert not any(judged.pay(1.0, 0.1, sequences=8) for _ in range(8 * RECENT))
+    assert not any(judged.pay(1.0, 0.1, sequences=8) for _ in range(8 * TRIED))
     assert judged.pay(1.0, 0.1, sequences=8)
 
 
@@ -279,9 +279,9 @@ def test_what_does_not_pay_is_tried_now_and_then():
     for _ in range(40):
         judged.timed(1.0)
         judged.learn(gained=0.0, promised=1.0)
-    tried = [judged.pay(1.0, 0.1) for _ in range(RECENT + 1)]
-    assert not any(tried[:RECENT])
-    assert tried[RECENT]
+    tried = [judged.pay(1.0, 0.1) for _ in range(TRIED + 1)]
+    assert not any(tried[:TRIED])
+    assert tried[TRIED]
     for _ in range(40):
         judged.timed(1.0)
         judged.learn(gained=1.0, promised=2.0)

@@ -54,7 +54,7 @@ def theirs(tasks):
     return evaluated(HFLM(TARGET, batch_size=3, **DTYPE), tasks)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("auto", "draft_model", "suffix")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("auto", "draft_model", "hybrid")]
 
 
 @pytest.mark.parametrize("method", ["lookahead", *SLOW])
@@ -68,7 +68,8 @@ def test_scores_and_texts_are_those_of_hf_in_float64(theirs, tasks, method):
     assert texts == theirs[1]
     stats = model.decoding.stats  # of the last batch
     steps = sum(one.target_forwards - one.prefill_forwards for one in stats)
-    assert sum(one.tokens for one in stats) > steps
+    if method != "auto":  # which guesses only where this machine's rows are cheap enough for it
+        assert sum(one.tokens for one in stats) > steps
 
 
 def test_the_scores_are_neither_none_nor_all(theirs):
