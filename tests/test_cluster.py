@@ -155,7 +155,7 @@ COMPARED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LONG if "fastcot" in name else ()) for name in COMPARED]
+    "name", [pytest.param(name, marks=() if name == "records.jsonl" else LONG) for name in COMPARED]
 )
 def test_a_comparison_has_the_rows_of_one_process(name, tmp_path):
     """But for their times."""

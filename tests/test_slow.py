@@ -6,6 +6,7 @@ import gc
 import psutil
 import pytest
 import torch
+from cases import by_length
 from tiny import CONFIGS, GROUPED, finish, new_model
 from transformers import LlamaConfig
 
@@ -51,7 +52,7 @@ def plain(llm):
     return decoded
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", by_length(METHODS))
 @pytest.mark.parametrize("temperature", [0.0, pytest.param(1.0, marks=pytest.mark.long)])
 def test_nothing_unexplained_on_many_prompts(llm, plain, temperature, method):
     """The embedded target in float32: identical, or different only at a proven near-tie."""
@@ -74,7 +75,7 @@ def alone(light):
     return prompts, sampling, [light.generate(one, **options).token_ids for one in prompts]
 
 
-@pytest.mark.parametrize("method", names())
+@pytest.mark.parametrize("method", by_length(names()))
 def test_100_requests_alone_and_in_mixed_batches(light, alone, method):
     prompts, sampling, expected = alone
     options = {"method": method, "sampling": sampling, **OPTIONS.get(method, {})}
