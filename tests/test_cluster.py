@@ -11,6 +11,7 @@ import time
 
 import psutil
 import pytest
+from cases import by_length
 
 from leapdecode.cluster import pool
 from leapdecode.cluster.parts import run
@@ -18,7 +19,6 @@ from leapdecode.errors import OptionError, WorkersDied
 from leapdecode.training.dataset import MANIFEST
 
 ray = pytest.importorskip("ray")
-LONG = pytest.mark.long
 COLLECT = [
     "cllm",
     "collect",
@@ -154,9 +154,7 @@ COMPARED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "records.jsonl" else LONG) for name in COMPARED]
-)
+@pytest.mark.parametrize("name", by_length(COMPARED, COMPARED.keys() - {"records.jsonl"}))
 def test_a_comparison_has_the_rows_of_one_process(name, tmp_path):
     """But for their times."""
     arguments, fields = COMPARED[name]

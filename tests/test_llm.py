@@ -27,8 +27,6 @@ from leapdecode.errors import (
 )
 from leapdecode.llm.checks import check_causal_model, check_tokenizer
 from leapdecode.methods import make, names
-from leapdecode.methods.registry import find as find_method
-from leapdecode.methods.sourced import Sourced
 from leapdecode.model import embedded
 from leapdecode.tasks.registry import find
 
@@ -67,8 +65,7 @@ def test_alone_equals_in_company(light, method, temperature):
     """Batched runs may differ by a floating-point near-tie in float32, so this runs in float64."""
     sampling = SamplingParams(max_tokens=24, temperature=temperature, seed=5)
     given = mixed(14)
-    options = {"nodes": 12} if issubclass(find_method(method), Sourced) else {}
-    asked = {"method": method, "sampling": sampling, **options}
+    asked = {"method": method, "sampling": sampling}
     alone = [light.generate(prompt, **asked) for prompt in given]
     assert ids(light.generate(given, batch_size=7, **asked)) == ids(alone)
     assert ids(light.generate(given[::-1], batch_size=5, **asked))[::-1] == ids(alone)
