@@ -26,21 +26,6 @@ LAYERS = [
     {"integrations"},
     {"lm_eval"},
 ]
-WITH_OPTIONS = {
-    "generate",
-    "chat",
-    "bench",
-    "compare",
-    "tune",
-    "solve",
-    "answer",
-    "calibrate",
-    "collect",
-    "train",
-    "evaluate",
-    "distill",
-    "serve",
-}  # of a command line, a line or more each
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
@@ -110,12 +95,3 @@ def test_public_names():
     assert all(getattr(leapdecode, name) for name in leapdecode.__all__)
     with pytest.raises(AttributeError):
         leapdecode.nothing  # noqa: B018
-
-
-def test_no_function_is_long_and_no_file_is_large():
-    """40 lines and 250 lines are the house's limits; options of a command line may take more."""
-    for path in files():
-        assert len(path.read_text().splitlines()) <= 250, path
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and node.name not in WITH_OPTIONS:
-                assert node.end_lineno - node.lineno < 50, (path, node.name)
