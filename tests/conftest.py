@@ -1,4 +1,5 @@
 import copy
+import logging
 import os
 
 import pytest
@@ -7,6 +8,38 @@ import torch
 from leapdecode import LLM
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of commands: two tests run at once
+
+
+class Deprecations(logging.Handler):
+    """Keeps the messages by which transformers says in its log, not by a warning, that something
+    goes away.
+    """
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.messages = []
+
+    def emit(self, record):
+        message = record.getMessage()
+        if "deprecated" in message.lower() or "will be removed" in message:
+            self.messages.append(f"{record.pathname}:{record.lineno}: {message}")
+
+
+DEPRECATIONS = Deprecations()
+logging.getLogger("transformers").addHandler(DEPRECATIONS)
+
+
+@pytest.fixture(autouse=True)
+def deprecations():
+    """Fails a test in which transformers logs that something is deprecated.
+
+    What fixtures of a wider scope caused before it counts, too.
+    """
+    logging.Logger.warning_once.cache_clear()  # else only the first of all tests would fail
+    yield DEPRECATIONS.messages
+    found = list(DEPRECATIONS.messages)
+    DEPRECATIONS.messages.clear()
+    assert not found, "transformers deprecates what is used here:\n" + "\n".join(found)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 import torch
-from tiny import CONFIGS, GPT, GROUPED, MORE_CONFIGS, REFUSED, VOCABULARY, new_model
+from tiny import CACHE, CONFIGS, GPT, GROUPED, MORE_CONFIGS, REFUSED, VOCABULARY, new_model
 from transformers import (
     CLIPVisionConfig,
     DynamicCache,
@@ -206,12 +206,10 @@ def test_training_mode_is_refused():
 
 def test_a_filled_cache_is_refused(exact):
     inputs = encoded(exact, PROMPT)
-    past = exact.model(**inputs, use_cache=True).past_key_values
+    past = exact.model(**inputs, use_cache=True)[CACHE]
     longer = torch.cat([inputs["input_ids"], torch.tensor([[5]])], 1)
-    with pytest.raises(OptionError, match="past_key_values"):
-        exact.model.generate(
-            longer, past_key_values=past, max_new_tokens=4, custom_generate=decoding()
-        )
+    with pytest.raises(OptionError, match=f"{CACHE} already holds tokens"):
+        exact.model.generate(longer, **{CACHE: past}, max_new_tokens=4, custom_generate=decoding())
 
 
 def test_one_adapter_serves_several_threads(exact):
@@ -473,27 +471,27 @@ def test_the_cache_that_comes_back_goes_on(name, method):
     theirs = model.generate(**inputs)
     ours = model.generate(**inputs, custom_generate=decoding(method))
     assert torch.equal(theirs.sequences, ours.sequences)
-    assert ours.past_key_values.get_seq_length() == ours.sequences.shape[1] - 1
+    assert ours[CACHE].get_seq_length() == ours.sequences.shape[1] - 1
     longer = torch.cat([ours.sequences, torch.tensor([[3, 4]] * len(TEXTS))], 1)
     mask = torch.cat([inputs["attention_mask"], torch.ones(len(TEXTS), 14, dtype=torch.long)], 1)
     going = {"attention_mask": mask, "max_new_tokens": 12, "pad_token_id": 0}
-    wanted = model.generate(longer, **going, past_key_values=theirs.past_key_values)
-    found = model.generate(longer, **going, past_key_values=ours.past_key_values)
+    wanted = model.generate(longer, **going, **{CACHE: theirs[CACHE]})
+    found = model.generate(longer, **going, **{CACHE: ours[CACHE]})
     assert torch.equal(wanted, found)
 
 
 def test_a_cache_comes_back_where_there_is_one(llama):
     inputs = {**padded(TEXTS[0]), "max_new_tokens": 12, "return_dict_in_generate": True}
     static = llama.generate(**inputs, cache_implementation="static", custom_generate=decoding())
-    assert int(static.past_key_values.get_seq_length()) == 19
+    assert int(static[CACHE].get_seq_length()) == 19
     mine = DynamicCache()
-    llama.generate(**inputs, past_key_values=mine, custom_generate=decoding())
+    llama.generate(**inputs, **{CACHE: mine}, custom_generate=decoding())
     assert mine.get_seq_length() == 19
     without = llama.generate(**inputs, use_cache=False, custom_generate=decoding())
-    assert without.past_key_values is None
+    assert CACHE not in without
     ragged = {**inputs, **padded(*TEXTS)}
     whole = llama.generate(**ragged).sequences
     ends = {"eos_token_id": int(whole[0, 10])}
     found = llama.generate(**ragged, **ends, custom_generate=decoding())
     assert torch.equal(found.sequences, llama.generate(**ragged, **ends).sequences)
-    assert found.past_key_values is None
+    assert CACHE not in found

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import random
 from typing import Any
 
@@ -14,6 +15,9 @@ from leapdecode.methods import find
 from leapdecode.model.runner import Runner
 
 VOCABULARY = 64
+# what the installed transformers calls a cache: it was `past_key_values` before 5.24
+_PARAMETERS = inspect.signature(t.LlamaForCausalLM.forward).parameters
+CACHE = "cache" if "cache" in _PARAMETERS else "past_key_values"
 BASE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,

@@ -25,6 +25,7 @@ from demo_losses import LESSONS, TAUGHT
 from leapdecode import LLM, SamplingParams
 from leapdecode.measure.loops import repeated_share
 from leapdecode.model import embedded
+from leapdecode.model.cache_names import CACHE
 from leapdecode.tasks.answers import parse_value
 from leapdecode.tasks.base import Example, Task
 from leapdecode.tasks.blocksworld import parse_evaluation
@@ -174,15 +175,11 @@ def as_markdown(rows: list[dict[str, Any]], facts: dict[str, Any]) -> str:
 def forward_seconds(model: Any) -> float:
     """Median time of a forward of one row behind 100 cached tokens."""
     with torch.inference_mode():
-        cache = model(
-            input_ids=torch.ones(1, 100, dtype=torch.long), use_cache=True
-        ).past_key_values
+        cache = model(input_ids=torch.ones(1, 100, dtype=torch.long), use_cache=True)[CACHE]
         taken = []
         for _ in range(60):
             began = time.perf_counter()
-            model(
-                input_ids=torch.ones(1, 1, dtype=torch.long), past_key_values=cache, use_cache=True
-            )
+            model(input_ids=torch.ones(1, 1, dtype=torch.long), use_cache=True, **{CACHE: cache})
             taken.append(time.perf_counter() - began)
     return statistics.median(taken[10:])
 

@@ -23,6 +23,7 @@ from leapdecode.hf.kept import Runners
 from leapdecode.hf.rows import Row
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT, make
+from leapdecode.model.cache_names import CACHE
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
@@ -49,8 +50,9 @@ def decoding(
     error that it raises at a guess counts only where the text takes that guess.
 
     Keys and values are always cached, whatever `use_cache` says. `return_dict_in_generate` gives
-    them as `past_key_values`, and an empty cache that was passed in is filled where transformers
-    marks it as passed in. Rows that end at different lengths, and `fallback`, give None instead.
+    them under transformers' own name (`cache`, before 5.24 `past_key_values`), and an empty cache
+    that was passed in is filled where transformers marks it as passed in. Rows that end at
+    different lengths, and `fallback`, give None instead.
 
     `stats` holds one `Stats` per row of the last call.
     """
@@ -155,7 +157,7 @@ class Decoding:
         ]
         for row in rows:
             row.begin(config, seed)
-        cache = model_kwargs.get("past_key_values")
+        cache = model_kwargs.get(CACHE)
         marked = getattr(cache, "_is_user_defined", False)
         wanted = cache is not None and (config.return_dict_in_generate or marked)
         kept = Keeping(target) if wanted and isinstance(target, Runner) else None
@@ -220,4 +222,4 @@ def _output(rows: list[Row], input_ids: Tensor, config: GenerationConfig, cache:
     sequences = torch.cat([input_ids, torch.tensor(new, device=input_ids.device)], 1)
     if not config.return_dict_in_generate:
         return sequences
-    return GenerateDecoderOnlyOutput(sequences=sequences, past_key_values=cache)
+    return GenerateDecoderOnlyOutput(sequences=sequences, **{CACHE: cache})

@@ -8,6 +8,7 @@ from transformers import GenerationConfig
 from transformers.cache_utils import QuantizedCache
 
 from leapdecode.errors import OptionError, PromptError
+from leapdecode.model.cache_names import CACHE_NAMES
 
 OUTPUT_FLAGS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 OTHER_MODES = (
@@ -26,9 +27,8 @@ UNSEEN = {
     "custom_generate": "this decoding is the custom_generate; leave it out",
 }
 ENCODED = "mm_encoder_outputs"
-CACHES = ("past_key_values", "cache_params")
 # What `generate` itself passes on. The text is the same whatever the last two say.
-USED = {"attention_mask", "position_ids", *CACHES, "use_cache", "logits_to_keep"}
+USED = {"attention_mask", "position_ids", *CACHE_NAMES, "use_cache", "logits_to_keep"}
 
 
 def check_unseen(arguments: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def check_config(config: GenerationConfig, model: Any, streamer: Any, batch: int
 
 def check_inputs(input_ids: Tensor, model_kwargs: dict[str, Any]) -> None:
     """Raise `OptionError` for model inputs other than ids, their mask and their own positions."""
-    for name in CACHES:
+    for name in CACHE_NAMES:
         _check_cache(name, model_kwargs.get(name))
     if model_kwargs.get("inputs_embeds") is not None:
         raise OptionError("inputs_embeds cannot be decoded in trees; pass input_ids")

@@ -118,7 +118,7 @@ class SlotLayer(CacheLayerMixin):
 
 
 class SlotCache(Cache):
-    """`batch_slots` of `slots` slots each, given to a model as its `past_key_values`.
+    """`batch_slots` of `slots` slots each, given to a model as its cache.
 
     Layers of equal shape share one stacked tensor [2 * L, B, H, S, D], so that moving a
     path's slots is one gather and one copy for all of them.

@@ -13,6 +13,7 @@ from transformers import DynamicCache
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.errors import DamagedModel, UnsupportedModel
+from leapdecode.model.cache_names import cache_name
 from leapdecode.model.plain_probe import probe_plain
 from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
@@ -136,7 +137,7 @@ def first_arguments(model: Any, ids: Tensor) -> dict[str, Any]:
     if "logits_to_keep" in taken:
         made["logits_to_keep"] = 1
     if model._supports_default_dynamic_cache():
-        name = "cache_params" if "mamba" in type(model).__name__.lower() else "past_key_values"
+        name = cache_name(model.prepare_inputs_for_generation)
         made[name] = DynamicCache(config=text_config(model))
     return made
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from leapdecode.model.cache_names import cache_name
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.kv_cache import KVCache
@@ -55,6 +56,7 @@ class Runner:
         self.layout = read_layout(model)
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.folds = folds(model, self.device)
+        self.cache_name = cache_name(model.forward)
         self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self.compiled: CompiledForward | None = None
         self.recorder: Recorder | None = None  # of small forwards, on a GPU
@@ -221,7 +223,7 @@ class Runner:
             "input_ids": ids_BR,
             "position_ids": positions_BR,
             "attention_mask": mask,
-            "past_key_values": cache,
+            self.cache_name: cache,
             "use_cache": True,
         }
         if self.keeps_logits:

@@ -10,6 +10,7 @@ import torch
 from transformers import PretrainedConfig
 
 from leapdecode.errors import UnsupportedModel
+from leapdecode.model.cache_names import CACHE
 from leapdecode.model.kv_store import Layout
 from leapdecode.model.masks import MaskForm
 
@@ -195,7 +196,7 @@ def read_layout(model: Any) -> Layout:
         raise UnsupportedModel(
             f"a plain forward of one token fails ({first_line(error)})"
         ) from error
-    layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
+    layers = getattr(getattr(output, CACHE, None), "layers", None) or []
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UnsupportedModel(
             "its cache does not hold keys and values for every layer, so it cannot be rolled back"

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from leapdecode.model.cache_names import CACHE, cache_name
 from leapdecode.model.traits import input_device
 
 # The most that rounding can do, against the spread (standard deviation) of a row's logits.
@@ -43,11 +44,12 @@ def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
     2, 3, ... rows.
     """
     found, cache, start = [], DynamicCache(), 0
+    name = cache_name(model.forward)
     for size in _sizes(len(ids), keep):
         piece = _batch(model, ids[start : start + size], 1)
         places = torch.arange(start, start + size, device=piece.device)[None]
-        output = model(input_ids=piece, position_ids=places, past_key_values=cache, use_cache=True)
-        cache, start = output.past_key_values, start + size
+        output = model(input_ids=piece, position_ids=places, use_cache=True, **{name: cache})
+        cache, start = getattr(output, CACHE), start + size
         found.append(output.logits[0, -min(size, keep) :])
     return torch.cat(found)[-keep:]
 

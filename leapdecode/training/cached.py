@@ -131,8 +131,8 @@ class CachedTexts:
                 input_ids=padded("ids", 0),
                 position_ids=places.positions,
                 attention_mask=mask,
-                past_key_values=self.cache,
                 use_cache=True,
+                **{runner.cache_name: self.cache},
                 **({"logits_to_keep": keep} if self.limited else {}),
             ).logits
         self.forwards += 1

@@ -12,6 +12,7 @@ from leapdecode.llm import LLM
 from leapdecode.measure.contenders import Contender, Outcome
 from leapdecode.measure.peers.base import LEFT_OUT, Peer, counts_of
 from leapdecode.measure.peers.hf import HuggingFace, own_ends
+from leapdecode.model.cache_names import CACHE
 
 BLOCK = 256  # slots of a static cache come in multiples of it, so that few shapes are compiled
 
@@ -50,8 +51,8 @@ class CompiledHuggingFace(HuggingFace):
             whole = model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
-                past_key_values=cache,
                 generation_config=config,
+                **{CACHE: cache},
                 **extra,
             )
         seconds = time.perf_counter() - began
