@@ -1,6 +1,7 @@
 """A request under way."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, StepEvent
 from leapdecode.engine.decoding import Decoding
@@ -19,6 +20,7 @@ class ActiveRequest:
         samplers: by model.
         num_steps, num_told: how many of the sequence's steps, and tokens, have been told in events.
         asked_at: when it began to wait for its forward, by `time.perf_counter`.
+        row_classes: how forwards were shaped for exact decoding when it joined.
         recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
     """
 
@@ -32,6 +34,7 @@ class ActiveRequest:
     num_steps: int = 0
     num_told: int = 0
     asked_at: float = 0.0
+    row_classes: Any = None
     recovered: bool = False
 
     def news(self) -> list[StepEvent]:

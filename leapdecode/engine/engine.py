@@ -156,6 +156,7 @@ class Engine:
 
     def _admit(self) -> None:
         """Give waiting requests their places, in the scheduler's order, while there is memory."""
+        self.places.refreshed.clear()
         while self.waiting and len(self.active) < self.scheduler.batch_size:
             one = self.scheduler.next(self.waiting)
             if not any(one is other for other in self.waiting):
@@ -229,7 +230,9 @@ class Engine:
         if isinstance(method.store, EarlierTexts) and sequence.complete:
             method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
-        exact = sequence.exact_rows > 0 and not sequence.samples_drafts
+        # the model may have become another one meanwhile
+        shaped = one.row_classes is getattr(self.models["target"], "exact", None)
+        exact = shaped and sequence.exact_rows > 0 and not sequence.samples_drafts
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output
         del self.unfinished[request.id]

@@ -45,6 +45,7 @@ class Model(Protocol):
     max_length: int
     ranks: Ranks
 
+    def refresh(self) -> None: ...
     def open(self, batch_slots: int, slots: int) -> Cache: ...
     def cache_bytes(self, room: Room) -> int: ...
 
@@ -61,6 +62,7 @@ class Places:
         self.models, self.batch_size, self.memory = models, batch_size, memory
         self.caches: dict[str, Cache] = {}
         self.joined: list[ActiveRequest] = []
+        self.refreshed: set[str] = set()  # models that looked for changes of theirs in this step
 
     def of(self, one: ActiveRequest) -> dict[str, Cache]:
         """The caches of the models that a request uses."""
@@ -95,6 +97,11 @@ class Places:
                 return False
         began = time.perf_counter()
         for name in _models_of(one):
+            self._refresh(name)
+        classes = getattr(self.models["target"], "exact", None)
+        one.sequence.exact_rows = classes.most if classes else 0
+        one.row_classes = classes
+        for name in _models_of(one):
             if name not in self.caches:
                 first = max(_first_slots(other) for other in {one, *expected})
                 slots = min(first, rooms[name].slots)
@@ -104,6 +111,12 @@ class Places:
         one.sequence.stats.commit_seconds += time.perf_counter() - began
         self.joined.append(one)
         return True
+
+    def _refresh(self, name: str) -> None:
+        """Let a model notice that it has changed, once for all texts that join in a step."""
+        if name not in self.refreshed:
+            self.models[name].refresh()
+            self.refreshed.add(name)
 
     def leave(self, one: ActiveRequest) -> None:
         """Free a request's places."""

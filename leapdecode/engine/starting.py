@@ -43,8 +43,6 @@ def start(
     earlier = shared.earlier(method, sequence, request.store)
     if earlier is not None:
         method.store = earlier
-    classes = getattr(target, "exact", None)
-    sequence.exact_rows = classes.most if classes else 0
     return ActiveRequest(request, sequence, method, decode(method, sequence))
 
 

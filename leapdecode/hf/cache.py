@@ -46,6 +46,9 @@ class Keeping:
     def cache_bytes(self, room: Room) -> int:
         return self.runner.cache_bytes(room)
 
+    def refresh(self) -> None:
+        self.runner.refresh()
+
     def open(self, batch_slots: int, slots: int) -> KeptCache:
         return KeptCache(self.runner, batch_slots, slots, self.kept)
 

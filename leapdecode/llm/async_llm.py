@@ -92,6 +92,10 @@ class AsyncLLM:
             async for news in everything:
                 yield news
 
+    async def forget(self) -> None:
+        """`LLM.forget`; texts under way go on, and nothing of them is kept."""
+        await asyncio.to_thread(self.llm.forget)
+
     async def close(self) -> None:
         """Abort what is under way, end the thread, free the caches; does nothing the second time.
 

@@ -21,10 +21,11 @@ from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
-from leapdecode.model.load import prepare
+from leapdecode.model.load import make_exact, prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.model.ranks import ALONE, check_whole, joined
+from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 
@@ -50,7 +51,7 @@ class LLM:
         prepack: "auto", True or False: on a CPU, let the linear layers compute by copies of their
             weights in oneDNN's own layout. "auto" does so for models given by name, where it is
             faster (measured once) and the copies take at most 30% of the free memory. Weights that
-            change in place are packed anew, but not what is written through `.data`.
+            change are packed anew.
         quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU with
             VNNI. Faster for about a billion parameters; the text is the quantized model's.
         compile: run the layers of small forwards of both models through `torch.compile`: faster
@@ -60,6 +61,7 @@ class LLM:
             whole text; one that has none even alone is refused.
         prefix_cache: keep the keys and values of texts that have ended for prompts that begin
             alike, a chat's next turn for one. Under exact decoding texts stay the same bit for bit.
+            When the model changes they are dropped, see `forget`.
         tensor_parallel: under `torchrun`, split the target among its processes, see
             `leapdecode.model.ranks`; all must make the same calls, and get the same results.
 
@@ -109,6 +111,7 @@ class LLM:
             if self.draft is not None
             else None
         )
+        self.wanted_exact = exact
         self.lock = threading.RLock()
         free = limit or default_limit(self.runner.device)
         self.memory = CacheMemory(None if free is None else ranks.least(free))
@@ -135,6 +138,29 @@ class LLM:
         with self.lock:
             for prefixes in self.prefixes:
                 prefixes.reset()
+
+    def forget(self) -> None:
+        """Use nothing again that was computed or measured before.
+
+        Weights that are trained or loaded anew, adapters that are switched or merged, and hooks are
+        noticed when the next text starts: it takes nothing over from texts before. Call this after
+        changes that cannot be seen from outside: a few values of a large weight written through
+        `.data`, weights that are offloaded, what the model's code reads from elsewhere.
+
+        Keys and values of earlier texts are dropped, and what methods have learnt. Weights are
+        packed anew. How forwards are shaped for exact decoding is found out anew, which takes up to
+        half a minute; so this also brings exact decoding back after an adapter was added.
+
+        Raises `UnsupportedModel` where the model was loaded with `exact=True` and cannot be decoded
+        exactly any more.
+        """
+        with self.lock:
+            self.shared.forget()
+            for runner in (self.runner, self.draft_runner):
+                if isinstance(runner, Runner):
+                    runner.forget()
+            if self.wanted_exact and isinstance(self.runner, Runner):
+                make_exact(self.runner, self.wanted_exact, anew=True)
 
     def generate(
         self,

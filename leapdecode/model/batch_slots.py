@@ -32,7 +32,6 @@ class BatchSlots:
         self.sequences: dict[int, SequenceCache] = {}
         # of texts that have ended, by batch slot, until the slot is needed; the oldest is first
         self.left: dict[int, SequenceCache] = {}
-        self.resets = 0  # of the prefix cache, when something was left
         # values that are not finite were written, and may still stand somewhere
         self.soiled = False
         self.most_slots = 0  # what the texts can need in the end: growth by doubling stops there
@@ -80,6 +79,7 @@ class BatchSlots:
             0, prompt_length=sequence.prompt_length, drawn=sequence.samples_drafts
         )
         if self.runner.prefixes is not None:
+            cache.resets = self.runner.prefixes.resets
             self._start(self.runner.prefixes, sequence.tokens[:-1], cache)
         else:
             cache.batch_slot = self._free_slot()
@@ -92,8 +92,10 @@ class BatchSlots:
 
         A text that goes on where another ended takes that one's batch slot as it is.
         """
-        if self.soiled or self.resets != prefixes.resets:
+        if self.soiled:
             self.left.clear()
+        for slot in [slot for slot, left in self.left.items() if left.resets != prefixes.resets]:
+            del self.left[slot]
         prefix, length = prefixes.find(text, self._block)
         shared, alike = max(
             ((common_prefix(left.tokens, text), slot) for slot, left in self.left.items()),
@@ -134,7 +136,7 @@ class BatchSlots:
         """Keep what a text left in a batch slot: later texts may start with it."""
         left = self.left.pop(batch_slot)
         assert self.runner.prefixes is not None, "texts leave nothing where nothing is kept"
-        if self.resets == self.runner.prefixes.resets:
+        if left.resets == self.runner.prefixes.resets:
             self.runner.prefixes.keep(left.tokens, self.store, batch_slot, self._block)
 
     def free(self, sequence: Sequence) -> None:
@@ -142,13 +144,13 @@ class BatchSlots:
         dropped = self.sequences.pop(sequence.id)
         if self.runner.prefixes is None or self.soiled or sequence.finish_reason == "error":
             return
+        if dropped.resets != self.runner.prefixes.resets:
+            return  # its beginning may be of other weights
         length = self._passed_on(dropped, common_prefix(dropped.tokens, sequence.tokens))
         if length:
-            left = SequenceCache(dropped.batch_slot, dropped.tokens[:length])
-            if self.resets != self.runner.prefixes.resets:
-                self.left.clear()
-            self.resets = self.runner.prefixes.resets
-            self.left[dropped.batch_slot] = left
+            self.left[dropped.batch_slot] = SequenceCache(
+                dropped.batch_slot, dropped.tokens[:length], resets=dropped.resets
+            )
 
     def compact(self) -> None:
         """Move texts so that batch slots in use adjoin, and the model sees views of the cache."""
@@ -171,7 +173,8 @@ class BatchSlots:
         alone = len(self.sequences) == 1 or self.runner.prefixes is None
         if alone or not own.lacks_prompt:
             return
-        source = max(self.sequences.values(), key=lambda other: self._shared(other, text))
+        others = [other for other in self.sequences.values() if other.resets == own.resets]
+        source = max(others, key=lambda other: self._shared(other, text))
         length = self._shared(source, text)
         if length <= len(own.tokens):
             return

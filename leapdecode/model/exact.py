@@ -220,14 +220,16 @@ def _any_prefix(probe: Probe, classes: RowClasses) -> bool:
     )
 
 
-def row_classes(runner: Runner, whole: bool = True, path: Path | None = None) -> RowClasses:
+def row_classes(
+    runner: Runner, whole: bool = True, path: Path | None = None, anew: bool = False
+) -> RowClasses:
     """The model's classes on this machine: from disk, or found now and kept beside the row-cost
-    curves.
+    curves. With `anew` what is on disk is not believed.
     """
     how = ("compiled | " if runner.compiled else "") + ("recorded | " if runner.recorder else "")
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
     known = runner.ranks.agreed(_read((kept(key, path) or {}).get("exact")))
-    if known is None or (whole and not known.whole):
+    if known is None or anew or (whole and not known.whole):
         announce("which forwards give equal bits", 20)
         found = find_row_classes(runner, whole)
         # another process may have found them meanwhile

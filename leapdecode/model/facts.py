@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from leapdecode.model.fingerprint import fingerprint
+
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
@@ -133,7 +135,8 @@ def weights_digest(model: Any) -> str:
 
 
 def model_key(runner: Runner) -> str:
-    """What a fact depends on: the model's shape, dtype, attention, device, threads, versions.
+    """What a fact depends on: the model's shape, modules and adapters, dtype, attention, device,
+    threads, versions.
 
     Makers give processors of several instruction sets one name, so a CPU's goes with it.
     """
@@ -143,7 +146,8 @@ def model_key(runner: Runner) -> str:
     device = f"{runner.device.type} {device_name(runner.device)}"
     if runner.device.type == "cpu":
         device += f" {torch.backends.cpu.get_cpu_capability()}"
-    parts = (type(runner.model).__name__, shape, runner.dtype, attention, device)
+    modules = fingerprint(runner.model).digest
+    parts = (type(runner.model).__name__, shape, modules, runner.dtype, attention, device)
     how = [runner.prepacked.kind.name] if runner.prepacked else []
     if runner.ranks.size > 1:
         how.append(f"part of {runner.ranks.size}")

@@ -59,6 +59,8 @@ def quantized_model(model: Any, step: Step) -> Prepacked:
         raise OptionError(f"quantize='int8': {type(model).__name__} has no linear layers on a CPU")
     if model not in KNOWN:
         KNOWN[model] = Prepacked(model, step, Int8Linears)
+    else:
+        KNOWN[model].repack()
     return KNOWN[model]
 
 

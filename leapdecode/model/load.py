@@ -209,7 +209,7 @@ def prepare(
         _compile(runner)
     record(runner)
     if exact:
-        _make_exact(runner, exact)
+        make_exact(runner, exact)
     record_ahead(runner)
     return runner
 
@@ -221,9 +221,10 @@ def _prepack(runner: Runner, prepack: str | bool) -> None:
         runner.prepacked = prepacked(model, runner.try_rows)
 
 
-def _make_exact(runner: Runner, exact: str | bool) -> None:
+def make_exact(runner: Runner, exact: str | bool, anew: bool = False) -> None:
     """Let the runner decode exactly, if `exact` is True or it is cheap."""
-    classes = row_classes(runner, whole=exact is True)
+    runner.exact = None
+    classes = row_classes(runner, whole=exact is True, anew=anew)
     if exact is True and not classes.unit:
         raise UnsupportedModel(
             f"{type(runner.model).__name__} cannot be decoded exactly here: {classes.reason}; "

@@ -50,6 +50,9 @@ class PlainRunner:
     def open(self, batch_slots: int, slots: int) -> "PlainCache":
         return PlainCache(self)
 
+    def refresh(self) -> None:
+        """Nothing is kept from text to text."""
+
     def take(self, number: int) -> None:
         """Give the model to the sequence of that id.
 

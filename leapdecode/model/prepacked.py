@@ -4,7 +4,8 @@ A product of few rows with a weight as PyTorch stores it takes up to twice as lo
 was reordered once (`mkldnn::_reorder_linear_weight`, which TorchInductor's freezing uses, too).
 Layers that are given the same input, such as those of queries, keys and values, are one product.
 The model stays as it is: its layers compute by the packed copies only while a `with` block of its
-`Prepacked` runs. A weight that changes is packed anew.
+`Prepacked` runs. A weight that changes is packed anew: before the next forward where PyTorch counts
+the write, before the next text joins where it does not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.model.facts import keep, kept
+from leapdecode.model.fingerprint import same_samples, samples_of, version_of
 from leapdecode.model.graph_ops import define
 from leapdecode.model.memory import free_bytes
 from leapdecode.model.replaced import Replaced
@@ -68,12 +70,15 @@ class PackedLinears:
     @torch.inference_mode()
     def pack(self) -> None:
         """Pack the layers' weights as they are now."""
-        self.weights: list[Any] = [state["weight"] for state in self.states]
-        self.versions = [_version(weight) for weight in self.weights]
-        self.pack_weight(torch.cat([weight.detach() for weight in self.weights]))
-        biases = [state["bias"] for state in self.states]
-        held = [bias.detach() for bias in biases if bias is not None]
-        self.bias = torch.cat(held) if held else None
+        weights = [state["weight"] for state in self.states]
+        biases = [state["bias"] for state in self.states if state["bias"] is not None]
+        self.tensors: list[Any] = weights + biases
+        self.places = [(state, "weight") for state in self.states]
+        self.places += [(state, "bias") for state in self.states if state["bias"] is not None]
+        self.versions = list(map(version_of, self.tensors))
+        self.samples = samples_of(self.tensors)
+        self.pack_weight(torch.cat([weight.detach() for weight in weights]))
+        self.bias = torch.cat([bias.detach() for bias in biases]) if biases else None
 
     def pack_weight(self, weight: Tensor) -> None:
         """Keep [out, in] in the layout of `product`."""
@@ -81,11 +86,20 @@ class PackedLinears:
 
     @property
     def stale(self) -> bool:
-        """Whether a layer's weight is another one than that which was packed."""
+        """Whether a layer's weight or bias is another one than that which was packed, or was
+        written to since, as far as PyTorch counts it.
+        """
         return any(
-            state["weight"] is not weight or _version(weight) != version
-            for state, weight, version in zip(self.states, self.weights, self.versions, strict=True)
+            state[name] is not tensor or version_of(tensor) != version
+            for (state, name), tensor, version in zip(
+                self.places, self.tensors, self.versions, strict=True
+            )
         )
+
+    @property
+    def changed(self) -> bool:
+        """`stale`, or values differ that were written through `.data`."""
+        return self.stale or not same_samples(self.samples, samples_of(self.tensors))
 
     def forward(self, place: int, rows: Tensor) -> Tensor:
         """[..., out] of the layer at `place` for [..., in]."""
@@ -116,11 +130,6 @@ class Part:
         return self.linears.forward(self.place, rows)
 
 
-def _version(weight: Any) -> int:
-    """Changes with every change in place; tensors made in inference mode do not tell."""
-    return -1 if weight.is_inference() else weight._version
-
-
 class Prepacked(Replaced):
     """A model's packed layers; inside its `with` block the model computes by them.
 
@@ -138,6 +147,13 @@ class Prepacked(Replaced):
         for one in self.packed:
             if one.stale:
                 one.pack()
+
+    def repack(self, everything: bool = False) -> None:
+        """Pack anew what has changed, or everything; called between forwards."""
+        with self.lock:
+            for one in self.packed:
+                if everything or one.changed:
+                    one.pack()
 
 
 KNOWN: WeakKeyDictionary[Any, Prepacked] = WeakKeyDictionary()  # by model, whoever decodes with it
@@ -207,6 +223,8 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
         if not difference <= cap(plain.dtype) * plain.float().std():
             return None
         KNOWN[model] = packed
+    else:
+        KNOWN[model].repack()
     return KNOWN[model]
 
 

@@ -11,7 +11,8 @@ class Replaced:
     """Inside its `with` block each of `modules` computes by the forward beside it.
 
     Outside the model is as it was, for whoever else uses it. One thread at a time: another one
-    would compute by forwards of both kinds.
+    would compute by forwards of both kinds. A module whose forward somebody else has replaced
+    meanwhile keeps that one.
     """
 
     def __init__(self, modules: list[Any], forwards: list[Callable[..., Any]]) -> None:
@@ -29,11 +30,12 @@ class Replaced:
         if self.depth == 1:
             self.refresh()
             for state, forward in self.places:
-                state["forward"] = forward
+                state.setdefault("forward", forward)
 
     def __exit__(self, *_: object) -> None:
         if self.depth == 1:
-            for state, _forward in self.places:
-                state.pop("forward", None)
+            for state, forward in self.places:
+                if state.get("forward") is forward:
+                    del state["forward"]
         self.depth -= 1
         self.lock.release()

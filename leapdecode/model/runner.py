@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import math
 import threading
 import time
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from leapdecode.model.cache_names import cache_name
 from leapdecode.model.compiled import CompiledForward
+from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
@@ -38,6 +40,7 @@ from leapdecode.model.traits import (
 if TYPE_CHECKING:
     from leapdecode.model.exact import RowClasses
 
+LOG = logging.getLogger("leapdecode")
 SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
 
 
@@ -67,6 +70,50 @@ class Runner:
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
         self.lock = threading.RLock()  # a collected stream may give its cache back meanwhile
         self.ranks = ALONE  # the processes that hold parts of the model
+        self.fingerprint = fingerprint(model)  # when a text joined last
+        self.probed = self.fingerprint.computation  # by which the probes' results hold
+        self.set_aside: RowClasses | None = None  # `exact`, while something else runs
+        self.as_probed = True  # whether what runs is what was probed
+        self.programs = 0  # times that recorded forwards became another program
+
+    def refresh(self) -> None:
+        """Take notice of what has changed in the model; called before texts join.
+
+        What was computed by earlier weights is not used again, and exact decoding rests while
+        other modules run than those that were probed.
+        """
+        before, self.fingerprint = self.fingerprint, fingerprint(self.model)
+        same = self.fingerprint.same(before)
+        if self.ranks.least(int(same)):
+            return
+        self._forget_outputs()
+        self.as_probed = self.fingerprint.computation == self.probed
+        if self.as_probed:
+            self.exact, self.set_aside = self.exact or self.set_aside, None
+        elif self.exact is not None:
+            self.exact, self.set_aside = None, self.exact
+            LOG.warning(
+                "other modules, adapters or hooks of %s run than when it was loaded: texts are not "
+                "decoded exactly meanwhile; LLM.forget() finds out how they can be",
+                type(self.model).__name__,
+            )
+        if not self.fingerprint.same_program(before):
+            self.programs += 1
+
+    def forget(self) -> None:
+        """Use nothing again that was computed by the model as it was before."""
+        self.fingerprint = fingerprint(self.model)
+        self.probed, self.as_probed = self.fingerprint.computation, True
+        self.set_aside = None
+        self.programs += 1
+        self._forget_outputs(everything=True)
+
+    def _forget_outputs(self, everything: bool = False) -> None:
+        """Drop keys and values of texts that have ended, and packed copies of other weights."""
+        if self.prefixes is not None:
+            self.prefixes.reset()
+        if self.prepacked is not None:
+            self.prepacked.repack(everything)
 
     def bucketed(self, slots: int) -> int:
         """`slots` rounded up to what attention may see at a time."""
@@ -229,11 +276,15 @@ class Runner:
         if self.keeps_logits:
             given["logits_to_keep"] = num_logits
         sequences, rows = ids_BR.shape
-        takes = self.compiled is not None and self.compiled.takes(sequences, rows, num_logits)
+        takes = (
+            self.compiled is not None
+            and self.as_probed
+            and self.compiled.takes(sequences, rows, num_logits)
+        )
         forward = self.compiled if takes and self.compiled is not None else self.model
-        if self.recorder and self.recorder.takes(rows, num_logits, cache):
-            weights = self.model.get_input_embeddings().weight.data_ptr()  # a model may be moved
-            return self.recorder(forward, given, cache, (takes, num_logits, weights))
+        recorded = self.recorder is not None and not self.fingerprint.opaque
+        if self.recorder and recorded and self.recorder.takes(rows, num_logits, cache):
+            return self.recorder(forward, given, cache, (takes, num_logits, self.programs))
         with FOLDED if self.folds and not takes else contextlib.nullcontext():
             logits: Tensor = forward(**given).logits
         return logits

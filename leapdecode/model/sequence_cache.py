@@ -26,6 +26,7 @@ class SequenceCache:
 
     Attributes:
         prompt_length: tokens of the prompt.
+        resets: how often all texts had been forgotten when this one joined.
         reused: how many of the cached tokens were computed for other texts.
         drawn: whether the rejection verifier decides, so that what is decoded is not exact.
         earlier_TD: the hidden states of the text evaluated last, until a result tells them.
@@ -36,6 +37,7 @@ class SequenceCache:
     tree: TokenTree | None = None
     evaluated: int = 0
     agreed: int = 0
+    resets: int = 0
     prompt_length: int = 0
     reused: int = 0
     drawn: bool = False
