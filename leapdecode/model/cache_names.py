@@ -6,9 +6,7 @@ every layer. A model with code of its own may still take the older name.
 """
 
 import dataclasses
-import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Collection
 
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
@@ -18,7 +16,6 @@ _FIELDS = {field.name for field in dataclasses.fields(CausalLMOutputWithPast)}
 CACHE = next(name for name in CACHE_NAMES if name in _FIELDS)
 
 
-def cache_name(function: Callable[..., Any]) -> str:
-    """The keyword for a cache of a model's `forward` or `prepare_inputs_for_generation`."""
-    parameters = inspect.signature(function).parameters
+def cache_name(parameters: Collection[str]) -> str:
+    """The keyword for a cache among the `parameters` of a model's function."""
     return next((name for name in CACHE_NAMES if name in parameters), CACHE)

@@ -17,7 +17,13 @@ from leapdecode.model.cache_names import cache_name
 from leapdecode.model.plain_probe import probe_plain
 from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
-from leapdecode.model.traits import context_length, first_line, input_device, text_config
+from leapdecode.model.traits import (
+    context_length,
+    first_line,
+    forward_parameters,
+    input_device,
+    text_config,
+)
 
 
 class PlainRunner:
@@ -133,14 +139,14 @@ class PlainCache:
 
 def first_arguments(model: Any, ids: Tensor) -> dict[str, Any]:
     """What `generate` gives a model besides `ids` without padding: a cache and positions."""
-    taken = inspect.signature(model.forward).parameters
+    taken = forward_parameters(model)
     made: dict[str, Any] = {"use_cache": True}
     if "position_ids" in taken:
         made["position_ids"] = model._prepare_position_ids_for_generation(ids, {})
     if "logits_to_keep" in taken:
         made["logits_to_keep"] = 1
     if model._supports_default_dynamic_cache():
-        name = cache_name(model.prepare_inputs_for_generation)
+        name = cache_name(inspect.signature(model.prepare_inputs_for_generation).parameters)
         made[name] = DynamicCache(config=text_config(model))
     return made
 

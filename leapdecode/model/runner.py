@@ -6,7 +6,6 @@ Shapes: B sequences in the forward, R rows of the longest of them, V vocabulary.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import logging
 import math
 import threading
@@ -31,6 +30,7 @@ from leapdecode.model.recorded import Recorder
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import (
     context_length,
+    forward_parameters,
     masks_of,
     read_layout,
     refuse_by_flag,
@@ -59,8 +59,9 @@ class Runner:
         self.layout = read_layout(model)
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.folds = folds(model, self.device)
-        self.cache_name = cache_name(model.forward)
-        self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        parameters = forward_parameters(model)
+        self.cache_name = cache_name(parameters)
+        self.keeps_logits = "logits_to_keep" in parameters
         self.compiled: CompiledForward | None = None
         self.recorder: Recorder | None = None  # of small forwards, on a GPU
         self.hidden: HiddenStates | None = None  # where somebody asks for them

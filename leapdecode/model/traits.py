@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.cache_names import CACHE
@@ -160,6 +160,38 @@ def context_length(config: PretrainedConfig) -> tuple[int, str | None]:
     )
 
 
+def forward_parameters(model: Any) -> set[str]:
+    """The names of what the model's forward takes.
+
+    Where it passes on what it does not know, what the model inside takes counts as well: wrappers
+    such as `torch.compile`'s and PEFT's name little or nothing themselves.
+    """
+    names: set[str] = set()
+    while True:
+        signatures = [
+            inspect.signature(forward).parameters
+            for forward in (model.forward, type(model).forward)
+        ]
+        names |= {name for parameters in signatures for name in parameters}
+        passes_on = any(
+            parameter.kind is inspect.Parameter.VAR_KEYWORD
+            for parameters in signatures
+            for parameter in parameters.values()
+        )
+        inner = _wrapped(model) if passes_on else None
+        if inner is None:
+            return names
+        model = inner
+
+
+def _wrapped(module: torch.nn.Module) -> torch.nn.Module | None:
+    """The direct part of a module that is, or holds, a model of transformers."""
+    for part in module.children():
+        if any(isinstance(inside, PreTrainedModel) for inside in part.modules()):
+            return part
+    return None
+
+
 def refuse_by_flag(model: Any) -> None:
     """Raise `UnsupportedModel` for what the class itself declares; the probe finds the rest."""
     config = model.config
@@ -171,7 +203,13 @@ def refuse_by_flag(model: Any) -> None:
         raise UnsupportedModel(
             "it keeps a recurrent state that cannot be rolled back to an earlier token"
         )
-    if "position_ids" not in inspect.signature(model.forward).parameters:
+    adapters = getattr(model, "peft_config", None) or {}
+    if any(getattr(one, "alora_invocation_tokens", None) for one in adapters.values()):
+        raise UnsupportedModel(
+            "its adapter works behind certain tokens alone (alora_invocation_tokens), which a "
+            "forward over a tree's nodes does not show it"
+        )
+    if "position_ids" not in forward_parameters(model):
         raise UnsupportedModel(
             "its forward takes no position_ids, so two guesses for one position cannot be told "
             "apart"

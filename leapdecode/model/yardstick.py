@@ -6,7 +6,6 @@ No tree, mask or cache of ours is in them, so what is judged by them is not judg
 Shapes: N tokens kept, V vocabulary.
 """
 
-import inspect
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from leapdecode.model.cache_names import CACHE, cache_name
-from leapdecode.model.traits import input_device
+from leapdecode.model.traits import forward_parameters, input_device
 
 # The most that rounding can do, against the spread (standard deviation) of a row's logits.
 CAPS = {torch.float64: 1e-5, torch.float32: 1e-3}
@@ -44,7 +43,7 @@ def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
     2, 3, ... rows.
     """
     found, cache, start = [], DynamicCache(), 0
-    name = cache_name(model.forward)
+    name = cache_name(forward_parameters(model))
     for size in _sizes(len(ids), keep):
         piece = _batch(model, ids[start : start + size], 1)
         places = torch.arange(start, start + size, device=piece.device)[None]
@@ -66,7 +65,7 @@ def _sizes(length: int, keep: int) -> Iterator[int]:
 
 
 def _keeps(model: Any) -> bool:
-    return "logits_to_keep" in inspect.signature(model.forward).parameters
+    return "logits_to_keep" in forward_parameters(model)
 
 
 def _batch(model: Any, ids: list[int], copies: int) -> Tensor:

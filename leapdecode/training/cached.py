@@ -4,7 +4,6 @@ Shapes: B texts of a forward, R rows of the longest, S slots, V vocabulary.
 """
 
 import contextlib
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,7 +50,7 @@ class CachedTexts:
         self.runner, self.texts = runner, texts
         self.length = max(map(len, texts))
         self.cache = runner.cache(len(texts), self.length + most_rows)
-        self.limited = "logits_to_keep" in inspect.signature(runner.model.forward).parameters
+        self.limited = runner.keeps_logits
         self.forwards = 0
 
     def close(self) -> None:

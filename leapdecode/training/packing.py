@@ -15,7 +15,6 @@ Shapes: B sequences, S tokens of the longest, K of them with logits, R learnt ro
 tokens, V vocabulary.
 """
 
-import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ import torch
 from torch import Tensor
 
 from leapdecode.model.masks import MaskForm
+from leapdecode.model.traits import forward_parameters
 from leapdecode.training.losses import Losses, Objective, first_difference, learnable
 from leapdecode.training.noise import Noisy, State
 from leapdecode.training.visibility import CLEAN, PAD, Places, block_mask
@@ -160,7 +160,7 @@ def packed_logits(
     """
     places = Places(batch["positions"], batch["blocks"], batch["limits"])
     mask = block_mask(form, places, places, compute_dtype(model, batch["input_ids"].device))
-    limited = "logits_to_keep" in inspect.signature(model.forward).parameters
+    limited = "logits_to_keep" in forward_parameters(model)
     logits: Tensor = (wrapped or model)(
         input_ids=batch["input_ids"],
         position_ids=batch["positions"],
