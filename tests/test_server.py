@@ -303,7 +303,7 @@ def test_every_path_has_a_mask_of_its_own(served):
     jobs, tokenizer = served.service.jobs, served.llm.tokenizer
     structure = StructuredOutputs.model_validate({"regex": "(a1|b2)+;"})
     body = Completion(prompt="x", structured_outputs=structure)
-    follows = Grammar(jobs.grammars.start(grammar_of(body)), 2)
+    follows = Grammar(jobs.grammars.form(grammar_of(body)), 2)
     letter = {text: tokenizer.encode(text, add_special_tokens=False)[0] for text in "ab12;"}
 
     def allowed(*paths):

@@ -14,7 +14,7 @@ from leapdecode.methods import find, make
 from leapdecode.server.bodies import ChatCompletion, Completion
 from leapdecode.server.failures import Failure
 from leapdecode.server.fields import MOST_ROWS
-from leapdecode.server.grammars import Grammar, Grammars, grammar_of
+from leapdecode.server.grammars import Form, Grammar, Grammars, grammar_of
 
 if TYPE_CHECKING:
     from leapdecode.llm.llm import LLM
@@ -34,7 +34,7 @@ class Job:
         sampling: of one sample.
         samples: of each prompt.
         arguments: of `AsyncLLM.events`, beside prompt, sampling and stream.
-        grammar: that the answers follow, before their first token.
+        form: that the answers follow.
         explain: whether every forward is traced.
     """
 
@@ -42,7 +42,7 @@ class Job:
     sampling: SamplingParams
     samples: int = 1
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    grammar: Any = None
+    form: Form | None = None
     explain: bool = False
 
     @property
@@ -58,8 +58,8 @@ class Jobs:
         self.llm, self.settings = llm, settings
         self.grammars = Grammars(llm)
 
-    def of(self, body: Completion | ChatCompletion) -> Job:
-        """The job; raises `Failure` or a user's error."""
+    def of(self, body: Completion | ChatCompletion, form: Form | None) -> Job:
+        """The job of a body and its form; raises `Failure` or a user's error."""
         if isinstance(body, ChatCompletion):
             given: list[Any] = [[message.plain for message in body.messages]]
             most = body.max_completion_tokens or body.max_tokens
@@ -70,33 +70,37 @@ class Jobs:
             most = body.max_tokens or COMPLETION_TOKENS
         prompts = [self.encoded(one, field_name) for one in given]
         most = self._length(most, prompts)
-        start = self._form(body)
         sampling = SamplingParams(max_tokens=most, logprobs=logprobs, **self._chosen(body))
         arguments = {
             "method": self._method(body),
             "verification": body.verification or "seeded",
             "budget": body.budget or "auto",
         }
-        return Job(prompts, sampling, body.n or 1, arguments, start, traced(body, sampling))
+        return Job(prompts, sampling, body.n or 1, arguments, form, traced(body, sampling))
 
-    def _form(self, body: Completion | ChatCompletion) -> Any:
-        """The matcher of the form that an answer is to have; raises `Failure`."""
+    def grammar(self, body: Completion | ChatCompletion) -> str | None:
+        """The grammar that an answer is to follow; raises `Failure`."""
         try:
             grammar = grammar_of(body)
-            start = self.grammars.start(grammar) if grammar else None
         except LeapdecodeError as error:
-            name = "response_format" if body.structured_outputs is None else "structured_outputs"
-            raise Failure(400, str(error), name) from error
+            raise Failure(400, str(error), form_field(body)) from error
         if grammar and body.ignore_eos:
             message = "an answer of a given form ends where the form does; leave ignore_eos out"
             raise Failure(400, message, "ignore_eos")
-        return start
+        return grammar
+
+    def form(self, body: Completion | ChatCompletion, grammar: str) -> Form:
+        """The form of a grammar, which may take seconds to compile; raises `Failure`."""
+        try:
+            return self.grammars.form(grammar)
+        except LeapdecodeError as error:
+            raise Failure(400, str(error), form_field(body)) from error
 
     def sampling_of(self, job: Job, ids: list[int]) -> SamplingParams:
         """The sampling of one text; a grammar follows each text on its own."""
-        if job.grammar is None:
+        if job.form is None:
             return job.sampling
-        follows = Grammar(job.grammar, len(ids))
+        follows = Grammar(job.form, len(ids))
         return replace(job.sampling, logits_processors=[follows])
 
     def _method(self, body: Completion | ChatCompletion) -> Method:
@@ -173,6 +177,11 @@ class Jobs:
                 )
             found[int(token)] = bias
         return found
+
+
+def form_field(body: Completion | ChatCompletion) -> str:
+    """The field that says which form an answer is to have."""
+    return "response_format" if body.structured_outputs is None else "structured_outputs"
 
 
 def too_large(value: Any) -> bool:

@@ -14,6 +14,7 @@ from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.trace import Trace
 from leapdecode.methods import make
 from leapdecode.server.failures import Failure, too_late
+from leapdecode.server.grammars import Form
 from leapdecode.server.jobs import Job, Jobs
 from leapdecode.server.metrics import Metrics
 
@@ -75,6 +76,7 @@ class Service:
         self.metrics = Metrics(settings.names[0], self)
         # one thread: tokenizers are not made for several, and a long prompt must not stop the rest
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="leapdecode-prompts")
+        self.forms = ThreadPoolExecutor(1, thread_name_prefix="leapdecode-forms")
         self.tickets = set[Ticket]()
         self.draining = False
         self.jobs.grammars.prepare()
@@ -111,12 +113,23 @@ class Service:
         """The job of a body, within the request's time; raises `Failure` or a user's error."""
         try:
             async with asyncio.timeout(self.settings.request_seconds):
-                job = await self.run(self.jobs.of, body)
+                form = await self._form(body)
+                job = await self.run(self.jobs.of, body, form)
         except TimeoutError as error:
             raise too_late(self.settings.request_seconds) from error
         if ticket.failure is not None:
             raise ticket.failure
         return job
+
+    async def _form(self, body: Completion | ChatCompletion) -> Form | None:
+        """The form that an answer is to have; only other new forms wait while one is compiled."""
+        grammar = await self.run(self.jobs.grammar, body)
+        if grammar is None:
+            return None
+        if self.jobs.grammars.known(grammar):
+            return self.jobs.form(body, grammar)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.forms, self.jobs.form, body, grammar)
 
     async def news(self, job: Job, ticket: Ticket) -> AsyncGenerator[News, None]:
         """What becomes of a job's texts: (number, pieces) per step, (number, result) at its end.
@@ -178,5 +191,7 @@ class Service:
             ticket.end(Failure(503, STOPPING))
 
     def close(self) -> None:
-        """End the thread of prompts."""
-        self.thread.shutdown(wait=False, cancel_futures=True)
+        """End the threads of prompts and forms."""
+        self.jobs.grammars.close()
+        for threads in (self.thread, self.forms):
+            threads.shutdown(wait=False, cancel_futures=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Protocol
 
 import uvicorn
@@ -21,6 +24,7 @@ from leapdecode.server.settings import Settings
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LAST = 1.0  # seconds of the grace time that are left for errors to reach clients
+STUCK = 1.0  # seconds beyond the grace time in which a process may still end by itself
 
 
 class Served(Protocol):
@@ -46,10 +50,11 @@ class Server(uvicorn.Server):
     """uvicorn's, which lets requests under way finish, and then ends those that have not."""
 
     def __init__(
-        self, config: uvicorn.Config, served: Served, on_ready: Callable[[str, int], None]
-    ) -> None:
+        self, config: uvicorn.Config, served: Served, on_ready: Callable[[str, int], None],
+        ends_process: bool,
+    ) -> None:  # fmt: skip
         super().__init__(config)
-        self.served, self.on_ready = served, on_ready
+        self.served, self.on_ready, self.ends_process = served, on_ready, ends_process
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -69,6 +74,14 @@ class Server(uvicorn.Server):
         finally:
             for one, handler in former.items():
                 signal.signal(one, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop. The process ends in time even where a thread of native code does not."""
+        if self.ends_process and not self.should_exit:
+            # a watchdog in C: it needs no interpreter lock, says where the threads are, and exits
+            seconds = self.served.settings.grace + STUCK
+            faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.served.draining = True
@@ -117,7 +130,7 @@ def serve(
 
     async def run() -> None:
         try:
-            await listen(make_app(service), service, listener, on_ready)
+            await listen(make_app(service), service, listener, on_ready, ends_process=True)
         finally:
             await llm.close()
 
@@ -128,12 +141,17 @@ def serve(
 
 
 async def listen(
-    app: ASGIApp, served: Served, listener: socket.socket, on_ready: Callable[[str, int], None]
-) -> None:
-    """Run an application at a bound socket until SIGTERM or Ctrl-C."""
+    app: ASGIApp, served: Served, listener: socket.socket, on_ready: Callable[[str, int], None],
+    ends_process: bool = False,
+) -> None:  # fmt: skip
+    """Run an application at a bound socket until SIGTERM or Ctrl-C.
+
+    With `ends_process` a signal ends the process soon after the grace time, whatever its threads
+    do; the exit code is 1 then.
+    """
     config = uvicorn.Config(
         app, log_level="warning", lifespan="off", ws="none",
         timeout_graceful_shutdown=max(int(served.settings.grace), 1), timeout_keep_alive=30,
         limit_concurrency=None, access_log=False, server_header=False,
     )  # fmt: skip
-    await Server(config, served, on_ready).serve(sockets=[listener])
+    await Server(config, served, on_ready, ends_process).serve(sockets=[listener])
