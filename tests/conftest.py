@@ -1,6 +1,7 @@
 import copy
 import logging
 import os
+import traceback
 
 import pytest
 import torch
@@ -21,8 +22,12 @@ class Deprecations(logging.Handler):
 
     def emit(self, record):
         message = record.getMessage()
-        if "deprecated" in message.lower() or "will be removed" in message:
-            self.messages.append(f"{record.pathname}:{record.lineno}: {message}")
+        if not ("deprecated" in message.lower() or "will be removed" in message):
+            return
+        files = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(None)]
+        # transformers' assisted decoding calls a draft's `generate` in a way that it deprecates
+        if not any(file.endswith("candidate_generator.py") for file in files):
+            self.messages.append(f"{record.name}: {message}")
 
 
 DEPRECATIONS = Deprecations()

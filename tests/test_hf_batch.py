@@ -1,5 +1,7 @@
 """`generate_batch` beside transformers' own continuous batching."""
 
+import copy
+
 import pytest
 import torch
 from tiny import CONFIGS, draft_of, new_model, prompts, runner
@@ -14,12 +16,9 @@ GREEDY = GenerationConfig(max_new_tokens=16, do_sample=False, eos_token_id=None)
 
 def own(model, ids, config):
     """What transformers' own loop generates, with the log-probabilities of its processed scores."""
-    made = model.generate(
-        torch.tensor([ids]),
-        generation_config=config,
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
+    config = copy.deepcopy(config)
+    config.update(return_dict_in_generate=True, output_scores=True)
+    made = model.generate(torch.tensor([ids]), generation_config=config)
     new = made.sequences[0, len(ids) :].tolist()
     scores = [
         torch.log_softmax(one[0], -1)[token].item()
@@ -122,5 +121,7 @@ def test_what_cannot_be_done_is_refused_by_name():
         with pytest.raises(error, match=message):
             generate_batch(model, inputs, **({"max_new_tokens": 3} | given))
     assert generate_batch(model, []) == {}
-    short = generate_batch(model, [[1, 2]], max_new_tokens=3, progress_bar=True)
+    config = GenerationConfig(max_new_tokens=8)
+    short = generate_batch(model, [[1, 2]], config, max_new_tokens=3, progress_bar=True)
+    assert config.max_new_tokens == 8
     assert len(short["req_0"].generated_tokens) == 3

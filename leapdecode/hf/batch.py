@@ -1,5 +1,6 @@
 """Many prompts at a time, as transformers' continuous batching names it."""
 
+import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -69,6 +70,9 @@ def generate_batch(
         raise PromptError(f"inputs takes a list of lists of token ids, not {type(inputs).__name__}")
     decoder = decoding(method, draft=draft, fallback=fallback, **options)
     limits = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+    if limits and generation_config is not None:  # transformers deprecates one beside the other
+        generation_config, limits = copy.deepcopy(generation_config), {}
+        generation_config.update(max_new_tokens=max_new_tokens)
     with decoder.models(model) as models:
         pending = [
             one

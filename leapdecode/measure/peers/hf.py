@@ -64,16 +64,13 @@ class HuggingFace(PeerContender):
         return stopped(found, self.llm.tokenizer, sampling) if sampling.stop else found
 
     def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:
-        modes: dict[str, dict[str, Any]] = {
-            "plain": {},
-            "prompt_lookup": {"prompt_lookup_num_tokens": GUESSES},
-            "assisted": {"assistant_model": self.llm.draft},
-        }
         processors = [
             partial(unless_drafting, one, running) if getattr(one, "target_only", False) else one
             for one in sampling.logits_processors
         ]
-        chosen = modes[self.mode] | ({"logits_processor": processors} if processors else {})
+        chosen: dict[str, Any] = {"logits_processor": processors} if processors else {}
+        if self.mode == "assisted":
+            chosen["assistant_model"] = self.llm.draft
         if sampling.stop:
             stops = StopStringCriteria(self.llm.tokenizer, list(sampling.stop))
             chosen["stopping_criteria"] = StoppingCriteriaList([stops])
@@ -91,6 +88,7 @@ class HuggingFace(PeerContender):
             repetition_penalty=sampling.repetition_penalty,
             eos_token_id=ends,
             pad_token_id=ends[0] if ends else 0,
+            prompt_lookup_num_tokens=GUESSES if self.mode == "prompt_lookup" else None,
             **chosen,
         )
 
