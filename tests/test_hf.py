@@ -174,7 +174,6 @@ def test_a_generation_config_object(exact):
         ({"output_scores": True, "return_dict_in_generate": True}, "output_scores"),
         ({"output_attentions": True, "return_dict_in_generate": True}, "output_attentions"),
         ({"prompt_lookup_num_tokens": 5}, "prompt_lookup_num_tokens"),
-        ({"guidance_scale": 2.0}, "UnbatchedClassifierFreeGuidance"),
         ({"assistant_early_exit": 1}, "assistant_early_exit"),
         ({"cache_implementation": "offloaded"}, "offloaded"),
         ({"inputs_embeds": torch.zeros(1, 3, 8)}, "inputs_embeds"),

@@ -14,6 +14,7 @@ from transformers import (
     ViTConfig,
     ViTModel,
 )
+from transformers.generation.logits_process import ClassifierFreeGuidanceLogitsProcessor
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import (
@@ -399,12 +400,7 @@ def test_bad_load_arguments(arguments):
         LLM("demo", **arguments)
 
 
-def test_stateful_processors_are_refused_by_name(llm):
-    class Counting:
-        stateful = True
-
-        def __call__(self, ids, logits):
-            return logits
-
-    with pytest.raises(OptionError, match="Counting"):
-        llm.generate("a", sampling=SamplingParams(logits_processors=(Counting(),)))
+def test_processors_that_no_text_can_have_are_refused_by_name(llm):
+    guidance = ClassifierFreeGuidanceLogitsProcessor(2.0)
+    with pytest.raises(OptionError, match=r"ClassifierFreeGuidance.* needs more than the ids"):
+        llm.generate("a", sampling=SamplingParams(logits_processors=(guidance,)))

@@ -44,7 +44,10 @@ class SamplingParams:
             none.
         processed_logprobs: from the logits after all changes instead, which tokens are drawn from.
         logits_processors: called as `processor(ids, logits)` with ids [nodes, length] and logits
-            [nodes, vocabulary]; each must depend on its arguments alone.
+            [nodes, vocabulary], for guesses too. One that keeps state between calls is called once
+            per token of the text, in order, which is then decoded plainly, with a warning. Which
+            ones do is found out; an attribute `stateful` says it: False where answers depend on the
+            arguments alone.
     """
 
     max_tokens: int = 256

@@ -10,14 +10,15 @@ from torch import Tensor
 from leapdecode.core import Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.model.ranks import ALONE, Ranks
+from leapdecode.verify.processor_state import ProcessorState
 from leapdecode.verify.rejection import DraftSampler, RejectionSampler
 from leapdecode.verify.sampler import NOT_FINITE, Sampler, greatest
 
 Evaluated = tuple[ActiveRequest, Forward, ForwardResult]
 
 
-def sampler_for(sequence: Sequence, model: str) -> Sampler:
-    """How tokens are chosen for a sequence on a model.
+def sampler_for(sequence: Sequence, model: str, state: ProcessorState) -> Sampler:
+    """How tokens are chosen for a sequence on a model, with the state of its processors.
 
     A draft chooses as the target does, without the processors that say `target_only`. Greedy
     choices are the same under either verifier.
@@ -30,10 +31,10 @@ def sampler_for(sequence: Sequence, model: str) -> Sampler:
             if len(kept) == len(params.logits_processors)
             else replace(params, logits_processors=kept)
         )
-    kind = Sampler
+    kind: type[Sampler] = Sampler
     if sequence.samples_drafts:
         kind = RejectionSampler if model == "target" else DraftSampler
-    return kind(params, sequence.stream, sequence.prompt_length)
+    return kind(params, sequence.stream, sequence.prompt_length, state, model != "target")
 
 
 def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
@@ -67,6 +68,8 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
         _enter(one, chosen)
     _enter_likeliest(telling, ranks)
+    for one, _, _ in picked:
+        _leave_out(name, one)
 
 
 def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
@@ -115,7 +118,7 @@ def _picked(
     """
     sampler = active.samplers.get(name)
     if sampler is None:
-        sampler = active.samplers[name] = sampler_for(active.sequence, name)
+        sampler = active.samplers[name] = sampler_for(active.sequence, name, active.state)
     sampler.replaced = forward.replacement
     sampler.likeliest = min(forward.likeliest, found.logits_NV.shape[-1])
     tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
@@ -123,6 +126,18 @@ def _picked(
     found.nearest = sampler.nearest
     evidence_N1 = sampler.evidence_N1
     return tokens.flatten(), None if evidence_N1 is None else evidence_N1.flatten()
+
+
+def _leave_out(name: str, one: Evaluated) -> None:
+    """Choose no token where processors say nothing of guesses; a draft then proposes nothing."""
+    active, forward, found = one
+    unscored = active.samplers[name].pipeline.unscored
+    if unscored and name != "target":
+        active.answer = ForwardResult.without_choices(len(forward.tree))
+    for row in unscored:
+        found.choices[found.nodes[row]] = -1
+        if found.likeliest:
+            found.likeliest[found.nodes[row]] = []
 
 
 def _enter(one: Evaluated, chosen: list[int]) -> None:

@@ -7,15 +7,17 @@ from leapdecode.engine.exact_trees import Carried, arrange
 from leapdecode.engine.logprobs import of_path
 from leapdecode.errors import InvalidTree
 from leapdecode.methods.base import Asking, Method, NoMore
+from leapdecode.verify.processor_state import ProcessorState
 from leapdecode.verify.walk import walk
 
 Decoding = Generator[Asked, ForwardResult | None, None]
 
 
-def decode(method: Method, sequence: Sequence) -> Decoding:
+def decode(method: Method, sequence: Sequence, state: ProcessorState) -> Decoding:
     """Decode one sequence to its end by what `method` proposes; yields what it needs of the models.
 
-    The method sees the text with what is carried, see `exact_trees`.
+    The method sees the text with what is carried, see `exact_trees`. Where logits processors keep
+    state between calls, it proposes nothing.
     """
     method.begin(sequence)
     stats, carried = sequence.stats, Carried()
@@ -23,8 +25,9 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         forwards, rows = stats.draft_forwards, stats.draft_rows
         try:
             with carried.behind(sequence):
-                context, ended = len(sequence.tokens), carried.ends(sequence)
-                if ended:
+                context = len(sequence.tokens)
+                plain = state.stateful or carried.ends(sequence)
+                if plain:
                     tree = TokenTree(sequence.pending)
                 else:
                     tree = yield from _proposed(method, sequence)
@@ -32,7 +35,8 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             sequence.finish_reason = "aborted"
             return
         asked = arrange(sequence, carried, tree)
-        found = yield Forward("target", sequence, asked.tree, likeliest=method.likeliest)
+        likeliest = 0 if plain else method.likeliest
+        found = yield Forward("target", sequence, asked.tree, likeliest=likeliest)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
         verdict = walk(asked.tree, found.choices)
         verdict.told_by(found)
@@ -53,7 +57,7 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             yield Commit(
                 "target", sequence, verdict.path[:num_emitted], (tree, own.path if own else [])
             )
-            if own is None or ended:
+            if own is None or plain:
                 continue
             stats.matched_tokens += tree.matched(own.choices)
             if method.planner is not None:

@@ -66,7 +66,8 @@ class Engine:
         """
         if request.id in self.outputs or request.id in self.unfinished:
             raise OptionError(f"request {request.id} was added already; make another Request")
-        one = start(request, self.models, self.shared, self.scheduler.batch_size)
+        others = self.unfinished.values()
+        one = start(request, self.models, self.shared, self.scheduler.batch_size, others)
         self.places.check(one)
         self.unfinished[request.id] = one
         self.waiting.append(one)

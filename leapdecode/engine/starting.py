@@ -1,6 +1,6 @@
 """From a request to what decodes it: everything that can be wrong with it is found here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from leapdecode.core import Request, Sequence
@@ -13,12 +13,20 @@ from leapdecode.methods.base import Method
 from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.traits import trained_block
+from leapdecode.verify.processor_state import ProcessorState
 
 
 def start(
-    request: Request, models: Mapping[str, Any], shared: Shared, batch_size: int
+    request: Request,
+    models: Mapping[str, Any],
+    shared: Shared,
+    batch_size: int,
+    others: Iterable[ActiveRequest] = (),
 ) -> ActiveRequest:
-    """A request's text and method, checked; raises the user errors that `Engine.add` names."""
+    """A request's text and method, checked; raises the user errors that `Engine.add` names.
+
+    `others` have not ended, and may have the same logits processors.
+    """
     target = models["target"]
     check_verification(request.verification)
     check_budget(request.budget)
@@ -43,7 +51,9 @@ def start(
     earlier = shared.earlier(method, sequence, request.store)
     if earlier is not None:
         method.store = earlier
-    return ActiveRequest(request, sequence, method, decode(method, sequence))
+    states = (other.state for other in others)
+    state = ProcessorState(request.sampling.logits_processors, states)
+    return ActiveRequest(request, sequence, method, state, decode(method, sequence, state))
 
 
 def method_of(request: Request, models: Mapping[str, Any]) -> Method:

@@ -28,7 +28,6 @@ from leapdecode.model.plain import PlainRunner
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
-from leapdecode.verify.processors import refuse_stateful
 
 
 def decoding(
@@ -47,7 +46,9 @@ def decoding(
     flags, prefilled caches and inputs other than text are refused by name.
 
     A logits processor sees its context in its own row of the batch, and copies in the others. An
-    error that it raises at a guess counts only where the text takes that guess.
+    error that it raises at a guess counts only where the text takes that guess. One that keeps
+    state from call to call is called once per token, and the text is decoded plainly, with a
+    warning.
 
     Keys and values are always cached, whatever `use_cache` says. `return_dict_in_generate` gives
     them under transformers' own name (`cache`, before 5.24 `past_key_values`), and an empty cache
@@ -126,8 +127,6 @@ class Decoding:
         processors = logits_processor or LogitsProcessorList()
         criteria = stopping_criteria or StoppingCriteriaList()
         check_config(config, model, self.streamer, len(input_ids))
-        for processor in processors:
-            refuse_stateful(processor)
         with self.models(model) as models:
             check_inputs(input_ids, model_kwargs)
             return self._decode(models, input_ids, processors, criteria, config, model_kwargs)

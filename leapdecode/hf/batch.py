@@ -21,7 +21,6 @@ from leapdecode.hf.rows import Row
 from leapdecode.llm.checks import check_batch_size
 from leapdecode.llm.prompts import encode
 from leapdecode.methods import DEFAULT
-from leapdecode.verify.processors import refuse_stateful
 
 
 @dataclass
@@ -112,8 +111,6 @@ def _prepared(
         stopping_criteria: StoppingCriteriaList, generation_config: GenerationConfig, **_: Any,
     ) -> Tensor:  # fmt: skip
         check_config(generation_config, model, None, len(input_ids))
-        for processor in logits_processor:
-            refuse_stateful(processor)
         seed = int(torch.randint(1 << 62, (1,))) if generation_config.do_sample else 0
         for number in range(len(input_ids)):
             row = Row(input_ids, number, 0, logits_processor, stopping_criteria, target.max_length)

@@ -292,6 +292,8 @@ class Grammar:
         prompt_length: tokens of the prompt, which the grammar does not see.
     """
 
+    stateful = False  # the matcher goes to whatever text it is asked about
+
     def __init__(self, form: Form, prompt_length: int) -> None:
         self.form, self.prompt_length = form, prompt_length
         self.start = self.matcher = None

@@ -16,37 +16,33 @@ from transformers.generation.logits_process import (
 
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.errors import OptionError
-
-STATEFUL = {
-    "AlternatingCodebooksLogitsProcessor",
-    "ClassifierFreeGuidanceLogitsProcessor",
-    "DiaClassifierFreeGuidanceLogitsProcessor",
-    "DiaEOSDelayPatternLogitsProcessor",
-    "SynthIDTextWatermarkLogitsProcessor",
-    "UnbatchedClassifierFreeGuidanceLogitsProcessor",
-    "WhisperNoSpeechDetection",
-    "WhisperTimeStampLogitsProcessor",
-}
-
-
-def refuse_stateful(processor: Any) -> None:
-    """Raise `OptionError` for a processor whose answer depends on more than the ids it is given."""
-    name = type(processor).__name__
-    if name in STATEFUL or getattr(processor, "stateful", False):
-        raise OptionError(
-            f"logits processor {name} keeps state between calls, so it cannot score several "
-            "guesses at once"
-        )
+from leapdecode.verify.processor_state import ProcessorState
 
 
 class Pipeline:
-    """All changes to the logits of one sequence, in the order that `SamplingParams` documents."""
+    """All changes to the logits of one sequence, in the order that `SamplingParams` documents.
 
-    def __init__(self, params: SamplingParams, prompt_length: int) -> None:
-        self.params, self.prompt_length = params, prompt_length
+    Args:
+        state: that of the request's own processors; by default a new one.
+        guesses: whether no node is the text itself, as for a draft.
+
+    Attributes:
+        unscored: rows of the last call that say nothing, because a processor raised there, or must
+            not be called for guesses.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        prompt_length: int,
+        state: ProcessorState | None = None,
+        guesses: bool = False,
+    ) -> None:
+        self.params, self.prompt_length, self.guesses = params, prompt_length, guesses
         self.custom = list(params.logits_processors)
-        for processor in self.custom:
-            refuse_stateful(processor)
+        self.state = ProcessorState(self.custom) if state is None else state
+        self.unscored: list[int] = []
+        self.answer: tuple[int, Tensor] | None = None  # a stateful processor's last, by length
         self.bias: Tensor | None = None
         self.counts: Tensor | None = None  # [V] how often each token stands in prompt and text
         self.generated_counts: Tensor | None = None  # [V] how often in the generated text alone
@@ -138,18 +134,64 @@ class Pipeline:
     ) -> Tensor:
         """Nodes of one depth have contexts of one length, so each depth is one call of each
         processor.
+
+        The text itself comes first. What a processor raises at a guess counts only where the text
+        takes that guess: then it raises again.
         """
         by_depth: dict[int, list[int]] = {}
         for row, node in enumerate(nodes):
             by_depth.setdefault(tree.depths[node], []).append(row)
         text, scores = self._text(context, scores.device), scores.clone()
-        for rows in by_depth.values():
-            paths = torch.tensor([tree.path_tokens(nodes[row]) for row in rows], dtype=torch.long)
-            ids = torch.cat([text.expand(len(rows), -1), paths.to(scores.device)], 1)
-            part = scores[rows]
-            for processor in self.custom:
-                part = processor(ids, part)
-            scores[rows] = part
+        self.unscored = []
+        self.state.load()
+        if not self.guesses and 0 in by_depth:
+            (row,) = by_depth.pop(0)
+            scores[row : row + 1] = self._at_text(text, scores[row : row + 1])
+        guesses = [row for rows in by_depth.values() for row in rows]
+        if guesses and not self.state.stateful:
+            for rows in by_depth.values():
+                self._at_guesses(scores, text, [tree.path_tokens(nodes[row]) for row in rows], rows)
+            self.state.undo()
+        if self.state.stateful:
+            self.unscored = guesses
+        scores[self.unscored] = 0.0
+        return scores
+
+    def _at_guesses(
+        self, scores: Tensor, text: Tensor, paths: list[list[int]], rows: list[int]
+    ) -> None:
+        """Process `rows` of `scores` in place, one by one where a processor raises."""
+        ids = torch.cat([text.expand(len(rows), -1), torch.tensor(paths).to(text)], 1)
+        try:
+            scores[rows] = self._processed(ids, scores[rows])
+        except Exception:  # a user's processor may raise anything
+            if len(rows) == 1:
+                self.unscored += rows
+                return
+            for path, row in zip(paths, rows, strict=True):
+                self._at_guesses(scores, text, [path], [row])
+
+    def _at_text(self, text: Tensor, scores: Tensor) -> Tensor:
+        """Processed scores [1, V] behind the text, for which stateful processors are called once.
+
+        Logits that are not finite are computed again, and the processors wait for that.
+        """
+        state = self.state
+        if not state.processors:
+            return self._processed(text, scores)
+        if not scores.amax().isfinite():
+            return scores
+        if state.stateful and self.answer is not None and self.answer[0] == text.shape[1]:
+            return self.answer[1]
+        scores = self._processed(text, scores)
+        state.note()
+        if state.stateful:
+            self.answer = text.shape[1], scores
+        return scores
+
+    def _processed(self, ids: Tensor, scores: Tensor) -> Tensor:
+        for processor in self.custom:
+            scores = processor(ids, scores)
         return scores
 
     def _text(self, context: list[int], device: torch.device) -> Tensor:

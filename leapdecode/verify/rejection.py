@@ -9,6 +9,7 @@ Shapes: N nodes, V vocabulary.
 
 import random
 from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,8 +101,10 @@ def _rest(p_V: Tensor, token: int, q_V: Tensor | None) -> Tensor:
 class RejectionSampler(Sampler):
     """Chooses for the target: along the accepted path by rejection, elsewhere the likeliest."""
 
-    def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
-        super().__init__(params, stream, prompt_length)
+    def __init__(
+        self, params: SamplingParams, stream: Hashable, prompt_length: int, *state: Any
+    ) -> None:
+        super().__init__(params, stream, prompt_length, *state)
         self.random = random.Random(f"{params.seed}/{stream!r}/verify")
 
     def __call__(
@@ -134,8 +137,10 @@ class DraftSampler(Sampler):
     another.
     """
 
-    def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
-        super().__init__(params, stream, prompt_length)
+    def __init__(
+        self, params: SamplingParams, stream: Hashable, prompt_length: int, *state: Any
+    ) -> None:
+        super().__init__(params, stream, prompt_length, *state)
         self.origin, self.calls = stream, 0
 
     def __call__(

@@ -11,6 +11,7 @@ from torch import Tensor
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.verify.counter import counter_key
 from leapdecode.verify.noise import gumbel, reaching
+from leapdecode.verify.processor_state import ProcessorState
 from leapdecode.verify.processors import Pipeline
 
 NOT_FINITE = -2  # the choice at a node whose logits are not finite
@@ -34,9 +35,16 @@ class Sampler:
     # not finite where the last call's logits are not, and it did not say so itself
     evidence_N1: Tensor | None = None
 
-    def __init__(self, params: SamplingParams, stream: Hashable, prompt_length: int) -> None:
+    def __init__(
+        self,
+        params: SamplingParams,
+        stream: Hashable,
+        prompt_length: int,
+        state: ProcessorState | None = None,
+        guesses: bool = False,
+    ) -> None:
         self.params, self.stream = params, stream
-        self.pipeline = Pipeline(params, prompt_length)
+        self.pipeline = Pipeline(params, prompt_length, state, guesses)
 
     def distribution(
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
