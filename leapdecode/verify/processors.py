@@ -126,8 +126,9 @@ class Pipeline:
                 scores < 0, scores * p.repetition_penalty, scores / p.repetition_penalty
             )
             scores = torch.where(all_counts + paths > 0, penalised, scores)
-        counts = generated_counts + paths
-        return scores - p.presence_penalty * (counts > 0) - p.frequency_penalty * counts
+        counts = (generated_counts + paths).to(scores.dtype)  # else the penalties become float32
+        present = counts.clamp(max=1.0)
+        return scores - p.presence_penalty * present - p.frequency_penalty * counts
 
     def _custom(
         self, scores: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
