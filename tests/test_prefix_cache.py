@@ -7,17 +7,21 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, AsyncLLM, SamplingParams
 from leapdecode.core import Request
 from leapdecode.engine import Engine
 from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.errors import OptionError
 from leapdecode.measure.audit import audit
-from leapdecode.model import kv_cache
+from leapdecode.model import kv_cache, prefix_cache
 from leapdecode.model.kv_store import Layout, SlotCache
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.prefix_cache import PrefixCache
+from leapdecode.model.sequence_cache import SequenceCache, common_prefix
 
 FIRST = [(7 * number) % 50 + 3 for number in range(100)]
 SAMPLING = SamplingParams(max_tokens=20, ignore_eos=True)
@@ -122,7 +126,7 @@ def test_nothing_is_kept_of_texts_that_failed():
 
     with pytest.raises(RuntimeError):
         llm.generate(FIRST, sampling=replace(SAMPLING, logits_processors=(fail,)))
-    assert llm.runner.prefixes.prefixes == []
+    assert not llm.runner.prefixes.prefixes
 
 
 def test_it_can_be_left_out():
@@ -165,6 +169,111 @@ def test_the_longest_common_beginning_is_found(shared):
     )
     assert cache.find(text, block=32)[1] == shared // 32 * 32
     assert cache.find([500, *text]) == (None, 0)
+
+
+TEXTS = st.lists(st.integers(0, 2), min_size=1, max_size=8)
+
+
+def by_scanning(cache, tokens, salt):
+    """The longest common beginning with any kept text."""
+    kept = [known.tokens for known in cache.prefixes if known.salt == salt]
+    lengths = [
+        next((n for n in range(len(text)) if text[: n + 1] != tokens[: n + 1]), len(text))
+        for text in kept
+    ]
+    return max(lengths, default=0)
+
+
+STEPS = st.tuples(st.booleans(), TEXTS, st.sampled_from("ab"), st.integers(0, 30))
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(STEPS, max_size=15))
+def test_finding_agrees_with_a_scan_of_all_texts(steps):
+    cache = PrefixCache(CacheMemory(None))
+    for keeps, tokens, salt, most in steps:
+        found, length = cache.find(tokens, salt=salt)
+        assert length == by_scanning(cache, tokens, salt)
+        assert found is None or (found.tokens[:length], found.salt) == (tokens[:length], salt)
+        if keeps:
+            cache.keep(tokens, store_of(tokens), 0, salt=salt)
+        else:
+            cache.shrink(most * store_of(tokens).layout.bytes_per_token)
+        assert cache.ordered == sorted(cache.prefixes, key=lambda known: (known.salt, known.tokens))
+        assert all(one in cache.prefixes for kept in cache.prefixes for one in kept.family())
+
+
+def test_finding_compares_few_of_many_texts(monkeypatch):
+    compared = []
+    monkeypatch.setattr(
+        prefix_cache, "common_prefix", lambda *both: compared.append(1) or common_prefix(*both)
+    )
+    cache = PrefixCache(CacheMemory(None))
+    for number in range(500):
+        cache.keep([1, 5, number], store_of([1, 5, number]), 0)
+    compared.clear()
+    assert cache.find([1, 5, 250, 9])[1] == 3
+    assert len(compared) <= 2
+
+
+@pytest.mark.parametrize("way", ["kept", "left in its slot", "beside it", "in one call"])
+def test_texts_of_other_salts_share_nothing(way):
+    """The first text's salt is "a"; what a text of "b" says is the same and reuses nothing, one of
+    "a" does.
+    """
+    llm = tiny("llama")
+    engine = Engine(llm.models, Batched(4), llm.shared)
+    first, beside, other, own = (
+        Request(FIRST, SAMPLING, cache_salt="a"),
+        Request([4, 5, 6], replace(SAMPLING, max_tokens=90), cache_salt="c"),
+        Request([*FIRST, 7, 8], SAMPLING, cache_salt="b"),
+        Request([*FIRST, 7, 8], SAMPLING, cache_salt="a"),
+    )
+    engine.add(first)
+    if way in ("kept", "left in its slot"):
+        if way == "left in its slot":
+            engine.add(beside)
+        text_of(engine, first)
+    elif way == "beside it":
+        engine.step()
+    results = []
+    for request in (other, own):
+        engine.add(request)
+        if way == "kept":
+            engine.step()
+    for request in (other, own):
+        while request.id not in engine.outputs:
+            engine.step()
+        results.append(engine.result(request.id).sequence)
+    engine.close()
+    assert results[0].stats.reused_tokens == 0
+    assert results[1].stats.reused_tokens >= len(FIRST) - 1
+    assert results[0].generated == results[1].generated
+
+
+def test_salts_of_calls():
+    llm = tiny("llama")
+    reused = [
+        llm.generate(FIRST, sampling=SAMPLING, cache_salt=salt).stats.reused_tokens
+        for salt in ("a", "b", "", "b", "a", "")
+    ]
+    assert reused == [0, 0, 0, 99, 99, 99]
+    pieces = list(llm.stream(FIRST, sampling=SAMPLING, cache_salt="c"))
+    assert len(pieces) == 20
+    with pytest.raises(OptionError, match="cache_salt=5"):
+        llm.generate(FIRST, sampling=SAMPLING, cache_salt=5)
+
+
+def test_the_comparison_of_salts_kills(monkeypatch):
+    """A mutant: whatever salts are asked for, texts have none."""
+    made = SequenceCache.__init__
+
+    def unsalted(self, *arguments, salt="", **others):
+        made(self, *arguments, **others)
+
+    monkeypatch.setattr(SequenceCache, "__init__", unsalted)
+    with pytest.raises(AssertionError):
+        test_salts_of_calls()
 
 
 def test_what_was_longest_unused_goes_first():

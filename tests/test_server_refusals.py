@@ -188,6 +188,25 @@ def test_keys_are_asked_for():
         assert served.ask("/health")[0] == 200
 
 
+def test_one_key_does_not_tell_how_prompts_of_another_begin():
+    with serving(api_keys=("victim", "attacker")) as served:
+
+        def cached(key, **fields):
+            headers = {"Authorization": f"Bearer {key}"}
+            status, document = served.ask(
+                "/v1/completions", {**COMPLETION, **fields}, headers=headers
+            )
+            assert status == 200
+            return document["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+        assert cached("victim") == 0
+        assert cached("attacker") == 0
+        assert cached("victim") > 0
+        assert cached("victim", cache_salt="other") == 0
+        assert cached("attacker", cache_salt="other") == 0
+        assert cached("victim", cache_salt="other") > 0
+
+
 def test_large_bodies_and_long_answers_are_refused():
     with serving(max_body=5000, max_tokens=50) as served:
         status, document = served.ask("/v1/completions", {"prompt": "a" * 6000})

@@ -30,6 +30,8 @@ class Request:
         pool: n-grams that the method starts from and adds to, for methods that take one.
         store: earlier texts that the method guesses from, for methods that take one; where this
             text ends by itself, it is kept there.
+        cache_salt: texts take over cached keys and values of texts with the same salt alone, so
+            that nobody learns from times and counts how others' prompts begin.
         on_token: called with (sequence, token) for every accepted token; True ends the text. What
             it raises ends this request alone.
         id: what the engine calls the request.
@@ -45,6 +47,7 @@ class Request:
     budget: int | str | None = None
     pool: Any = None
     store: Any = None
+    cache_salt: str = ""
     on_token: Callable[[Sequence, int], bool] | None = None
     watch: Callable[[Sequence, Any, Any, Any], None] | None = None
     id: int = field(default_factory=_ids.__next__)

@@ -35,6 +35,7 @@ class Sequence:
         logprobs: one entry per generated token, where `params.logprobs` asks for them.
         verification: "seeded" (the text of plain decoding) or "rejection" (its law).
         exact_rows: under exact decoding, the most nodes that a tree may have; else 0.
+        cache_salt: cached keys and values pass between texts of equal salts alone.
         carried: how many of the last tokens are not final yet; each takes a row.
     """
 
@@ -52,6 +53,7 @@ class Sequence:
     logprobs: list[TokenLogprobs] = field(default_factory=list)
     verification: str = "seeded"
     exact_rows: int = 0
+    cache_salt: str = ""
     carried: int = 0
     prompt_length: int = 0
     id: int = field(default_factory=_ids.__next__)

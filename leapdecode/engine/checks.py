@@ -26,6 +26,12 @@ def check_verification(verification: Any) -> None:
         raise OptionError(f"verification={verification!r} must be one of {', '.join(VERIFIERS)}")
 
 
+def check_salt(salt: Any) -> None:
+    """Raise `OptionError` unless it is a string."""
+    if not isinstance(salt, str):
+        raise OptionError(f"cache_salt={salt!r} must be a string")
+
+
 def check_scheduler(scheduler: Any, target: Any) -> None:
     """Raise `OptionError` where no request could ever be active, or where models overlap that were
     probed for exact decoding: bits depend on how many threads a forward has.

@@ -5,7 +5,7 @@ from typing import Any
 
 from leapdecode.core import Request, Sequence
 from leapdecode.engine.active import ActiveRequest
-from leapdecode.engine.checks import check_budget, check_length, check_verification
+from leapdecode.engine.checks import check_budget, check_length, check_salt, check_verification
 from leapdecode.engine.decoding import decode
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
@@ -30,6 +30,7 @@ def start(
     target = models["target"]
     check_verification(request.verification)
     check_budget(request.budget)
+    check_salt(request.cache_salt)
     check_length(request.prompt_ids, target.max_length)
     method = method_of(request, models)
     method.has_draft = models.get("draft") is not None
@@ -46,7 +47,7 @@ def start(
     sequence = Sequence(
         request.prompt_ids, request.sampling, request.stream, ends, target.max_length,
         request.on_token, request.watch,
-        verification=request.verification, id=request.id,
+        verification=request.verification, cache_salt=request.cache_salt, id=request.id,
     )  # fmt: skip
     earlier = shared.earlier(method, sequence, request.store)
     if earlier is not None:

@@ -49,7 +49,7 @@ class AsyncLLM:
         """A `Result`, or a list of them where `sampling.n` is more than 1.
 
         `arguments` are those of `LLM.generate` that are one request's: method, verification,
-        budget, pool, store, stream, and the method's options.
+        budget, pool, store, stream, cache_salt, and the method's options.
         """
         sampling = checked(sampling)
         runs = self._runs(prompt, sampling, arguments)

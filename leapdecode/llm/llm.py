@@ -176,6 +176,7 @@ class LLM:
         pool: NgramPool | None = None,
         store: Store | None = None,
         stream: Hashable | list[Hashable] = None,
+        cache_salt: str = "",
         on_step: Callable[[int, list[Piece]], bool | None] | None = None,
         watch: Callable[..., None] | None = None,
         **options: Any,
@@ -203,6 +204,8 @@ class LLM:
                 in, for methods that take one (suffix, hybrid, auto).
             stream: names the noise: the same stream, seed and position, the same noise. A list has
                 one per prompt. Samples have (stream, their number); by default their number alone.
+            cache_salt: prompts start from what is kept of texts with the same salt alone, see
+                `prefix_cache`. A server gives each of its clients another one.
             on_step: called after every step with (number of the result, pieces); True ends a text.
             watch: called with what every step evaluated, see `leapdecode.llm.trace`.
 
@@ -215,7 +218,7 @@ class LLM:
         given = list(prompts) if many else [prompts]
         runs = runs_of(
             self, given, sampling, method, verification=verification, budget=budget,
-            pool=pool, store=store, stream=stream, watch=watch, **options,
+            pool=pool, store=store, stream=stream, cache_salt=cache_salt, watch=watch, **options,
         )  # fmt: skip
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
@@ -244,6 +247,7 @@ class LLM:
         pool: NgramPool | None = None,
         store: Store | None = None,
         stream: Hashable | list[Hashable] = None,
+        cache_salt: str = "",
         **options: Any,
     ) -> Iterator[Piece]:
         """Decode one prompt and yield a `Piece` per accepted token, as soon as it is accepted.
@@ -257,7 +261,7 @@ class LLM:
             raise OptionError("stream gives one text; use generate for n > 1")
         (run,) = runs_of(
             self, [prompt], sampling, method, verification=verification, budget=budget,
-            pool=pool, store=store, stream=stream, **options,
+            pool=pool, store=store, stream=stream, cache_salt=cache_salt, **options,
         )  # fmt: skip
         with self.lock:
             engine = self._engine("single", 1, [run])

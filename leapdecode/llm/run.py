@@ -101,6 +101,7 @@ def runs_of(
     pool: NgramPool | None = None,
     store: Store | None = None,
     stream: Hashable | list[Hashable] = None,
+    cache_salt: str = "",
     watch: Callable[[Any, Any, Any, Any], None] | None = None,
     **options: Any,
 ) -> list[Run]:
@@ -129,6 +130,7 @@ def runs_of(
                 budget,
                 pool,
                 store,
+                cache_salt,
                 watch=watch,
             )
             runs.append(Run(request, llm.tokenizer))

@@ -76,7 +76,10 @@ class BatchSlots:
         if len(self.sequences) == self.capacity:
             self.expect(Room(2 * self.capacity, self.most_slots))
         cache = SequenceCache(
-            0, prompt_length=sequence.prompt_length, drawn=sequence.samples_drafts
+            0,
+            salt=sequence.cache_salt,
+            prompt_length=sequence.prompt_length,
+            drawn=sequence.samples_drafts,
         )
         if self.runner.prefixes is not None:
             cache.resets = self.runner.prefixes.resets
@@ -96,9 +99,13 @@ class BatchSlots:
             self.left.clear()
         for slot in [slot for slot, left in self.left.items() if left.resets != prefixes.resets]:
             del self.left[slot]
-        prefix, length = prefixes.find(text, self._block)
+        prefix, length = prefixes.find(text, self._block, cache.salt)
         shared, alike = max(
-            ((common_prefix(left.tokens, text), slot) for slot, left in self.left.items()),
+            (
+                (common_prefix(left.tokens, text), slot)
+                for slot, left in self.left.items()
+                if left.salt == cache.salt
+            ),
             default=(0, -1),
         )
         if shared > length:
@@ -107,7 +114,7 @@ class BatchSlots:
                 cache.agreed = cache.reused = shared
                 return
             self._keep(alike)
-            prefix, length = prefixes.find(text, self._block)
+            prefix, length = prefixes.find(text, self._block, cache.salt)
         cache.batch_slot = self._free_slot()
         if prefix is not None and length:
             self._reserve(length)
@@ -137,7 +144,7 @@ class BatchSlots:
         left = self.left.pop(batch_slot)
         assert self.runner.prefixes is not None, "texts leave nothing where nothing is kept"
         if left.resets == self.runner.prefixes.resets:
-            self.runner.prefixes.keep(left.tokens, self.store, batch_slot, self._block)
+            self.runner.prefixes.keep(left.tokens, self.store, batch_slot, self._block, left.salt)
 
     def free(self, sequence: Sequence) -> None:
         """Drop a sequence's cache; what may be passed on stays in its batch slot for now."""
@@ -149,7 +156,10 @@ class BatchSlots:
         length = self._passed_on(dropped, common_prefix(dropped.tokens, sequence.tokens))
         if length:
             self.left[dropped.batch_slot] = SequenceCache(
-                dropped.batch_slot, dropped.tokens[:length], resets=dropped.resets
+                dropped.batch_slot,
+                dropped.tokens[:length],
+                salt=dropped.salt,
+                resets=dropped.resets,
             )
 
     def compact(self) -> None:
@@ -173,7 +183,7 @@ class BatchSlots:
         alone = len(self.sequences) == 1 or self.runner.prefixes is None
         if alone or not own.lacks_prompt:
             return
-        others = [other for other in self.sequences.values() if other.resets == own.resets]
+        others = [other for other in self.sequences.values() if other.may_have(own)]
         source = max(others, key=lambda other: self._shared(other, text))
         length = self._shared(source, text)
         if length <= len(own.tokens):

@@ -88,8 +88,10 @@ class KVCache(BatchSlots):
         if self.runner.prefixes is None or not plan.missing:
             return LONG_PREFIX
         text, length = requests[number].sequence.tokens[:-1], plan.start + 1
+        own = self.sequences[requests[number].sequence.id]
         taking = any(
             self.sequences[later.sequence.id].lacks_prompt
+            and self.sequences[later.sequence.id].may_have(own)
             and common_prefix(later.sequence.tokens[:-1], text) >= length
             for later in requests[number + 1 :]
         )

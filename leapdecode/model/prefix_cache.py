@@ -5,6 +5,8 @@ Shapes: L layers of equal heads and sizes (keys and values apart), H heads, S to
 
 from __future__ import annotations
 
+import bisect
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,13 +25,19 @@ SHARE = 0.5  # of the cache memory, at most
 class Prefix:
     """A text's tokens, and by (heads, size) keys and values [L, H, S, D] of those from `start` on.
 
-    Those before are its `parent`'s, a text that begins alike.
+    Those before are its `parent`'s, a text of the same salt that begins alike.
     """
 
     tokens: list[int]
     states: dict[tuple[int, int], Tensor]
     parent: Prefix | None = None
     start: int = 0
+    salt: str = ""
+
+    @property
+    def place(self) -> tuple[str, list[int]]:
+        """Where it stands among all in alphabetical order."""
+        return self.salt, self.tokens
 
     @property
     def bytes(self) -> int:
@@ -54,7 +62,7 @@ class PrefixCache:
     """What a model has cached of texts that have ended; that which was longest unused goes first.
 
     What texts have in common stands there once. A text's parent is always used later than it, so
-    what was longest unused is nobody's parent.
+    what was longest unused is nobody's parent. Texts of different salts have nothing in common.
 
     Args:
         memory: what it may take is at most `SHARE` of the limit, and what engines leave.
@@ -62,19 +70,27 @@ class PrefixCache:
 
     def __init__(self, memory: CacheMemory) -> None:
         self.memory = memory
-        self.prefixes: list[Prefix] = []  # the last used one is last
+        self.prefixes: OrderedDict[Prefix, None] = OrderedDict()  # the last used one is last
+        self.ordered: list[Prefix] = []  # by salt and tokens: those that begin alike are neighbours
         self.kept_bytes = 0
         self.resets = 0  # times that everything was forgotten
         memory.keepers.append(self)
 
     @torch.inference_mode()
-    def keep(self, tokens: list[int], store: SlotCache, batch_slot: int, block: int = 1) -> None:
+    def keep(
+        self,
+        tokens: list[int],
+        store: SlotCache,
+        batch_slot: int,
+        block: int = 1,
+        salt: str = "",
+    ) -> None:
         """Copy the first slots of a batch slot, one per token, but those that are kept already, in
         whole blocks.
         """
         if not tokens:
             return
-        parent, shared = self.find(tokens, block)
+        parent, shared = self.find(tokens, block, salt)
         if shared == len(tokens):
             return
         size = store.layout.bytes_per_token * (len(tokens) - shared)
@@ -87,27 +103,34 @@ class PrefixCache:
         if parent is not None and parent not in self.prefixes:
             return  # there was no room for both
         states = store.text_states(batch_slot, shared, len(tokens))
-        made = Prefix(list(tokens), states, parent, shared)
-        self.prefixes.append(made)
+        made = Prefix(list(tokens), states, parent, shared, salt)
+        self.prefixes[made] = None
+        bisect.insort(self.ordered, made, key=lambda known: known.place)
         self.kept_bytes += made.bytes
         self._use(made)
 
-    def find(self, tokens: list[int], block: int = 1) -> tuple[Prefix | None, int]:
-        """What is kept of the longest prefix of `tokens`, and how many of its tokens are theirs, in
-        whole blocks.
+    def find(self, tokens: list[int], block: int = 1, salt: str = "") -> tuple[Prefix | None, int]:
+        """What is kept of the longest prefix of `tokens` under that salt, and how many of its
+        tokens are theirs, in whole blocks.
+
+        It is one of the two between which `tokens` would stand in alphabetical order.
         """
-        alike = [known for known in self.prefixes if known.tokens[:1] == tokens[:1]]
-        if not alike:
+        place = bisect.bisect_left(self.ordered, (salt, tokens), key=lambda known: known.place)
+        near = [
+            (common_prefix(known.tokens, tokens), known)
+            for known in self.ordered[max(place - 1, 0) : place + 1]
+            if known.salt == salt
+        ]
+        shared, best = max(near, key=lambda pair: pair[0], default=(0, None))
+        if best is None or not shared:
             return None, 0
-        shared = [common_prefix(known.tokens, tokens) for known in alike]
-        best = alike[shared.index(max(shared))]
         self._use(best)
-        return best, max(shared) // block * block
+        return best, shared // block * block
 
     def shrink(self, size: int) -> None:
         """Drop what was longest unused until no more than `size` bytes are kept."""
         while self.prefixes and self.kept_bytes > size:
-            self._drop(self.prefixes[0])
+            self._drop(next(iter(self.prefixes)))
 
     def reset(self) -> None:
         """Forget everything; what texts left in batch slots, too."""
@@ -116,11 +139,14 @@ class PrefixCache:
 
     def _use(self, prefix: Prefix) -> None:
         for one in prefix.family():
-            self.prefixes.remove(one)
-            self.prefixes.append(one)
+            self.prefixes.move_to_end(one)
 
     def _drop(self, prefix: Prefix) -> None:
-        self.prefixes.remove(prefix)
+        del self.prefixes[prefix]
+        place = bisect.bisect_left(self.ordered, prefix.place, key=lambda known: known.place)
+        while self.ordered[place] is not prefix:
+            place += 1
+        del self.ordered[place]
         self.kept_bytes -= prefix.bytes
 
 

@@ -1,5 +1,7 @@
 """One sequence's cached tokens on one model."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import torch
@@ -26,6 +28,7 @@ class SequenceCache:
 
     Attributes:
         prompt_length: tokens of the prompt.
+        salt: other texts may have what is cached if theirs is the same.
         resets: how often all texts had been forgotten when this one joined.
         reused: how many of the cached tokens were computed for other texts.
         drawn: whether the rejection verifier decides, so that what is decoded is not exact.
@@ -37,6 +40,7 @@ class SequenceCache:
     tree: TokenTree | None = None
     evaluated: int = 0
     agreed: int = 0
+    salt: str = ""
     resets: int = 0
     prompt_length: int = 0
     reused: int = 0
@@ -47,6 +51,12 @@ class SequenceCache:
     def lacks_prompt(self) -> bool:
         """Whether tokens of the prompt are to be cached, of which the last is part of a tree."""
         return len(self.tokens) < self.prompt_length - 1
+
+    def may_have(self, other: SequenceCache) -> bool:
+        """Whether what the `other` one has cached may be copied: it is of the same weights, and the
+        same clients' own.
+        """
+        return self.resets == other.resets and self.salt == other.salt
 
     def note(self, states_TD: Tensor) -> None:
         """Keep hidden states of text that was evaluated."""

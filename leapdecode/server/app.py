@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -24,7 +25,7 @@ from leapdecode.server.access import AccessLog
 from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tokenize
 from leapdecode.server.documents import ChatWriter, CompletionWriter, Writer
 from leapdecode.server.failures import Failure, failure_of
-from leapdecode.server.gate import Gate
+from leapdecode.server.gate import Gate, salt_of
 from leapdecode.server.jobs import Job, texts_of
 from leapdecode.server.metrics import CONTENT_TYPE
 from leapdecode.server.openapi import described, documented
@@ -194,6 +195,8 @@ async def answer(
     ticket = service.admit(texts_of(body))
     try:
         job = await while_client_waits(request.receive, service.prepare(body, ticket))
+        salt = salt_of(request.headers.get("authorization", ""), body.cache_salt)
+        job = replace(job, arguments={**job.arguments, "cache_salt": salt})
         shows = service.jobs.grammars.bytes_of
         writer = kind(service.settings.names[0], service.llm.llm.tokenizer, shows)
         news = service.news(job, ticket)

@@ -1,7 +1,7 @@
 """What bodies of requests have in common: fields, their ranges, and those that are not served.
 
 Names and ranges are those of OpenAI's API reference; `top_k`, `min_p`, `repetition_penalty`,
-`stop_token_ids`, `ignore_eos` and `structured_outputs` are vLLM's.
+`stop_token_ids`, `ignore_eos`, `structured_outputs` and `cache_salt` are vLLM's.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ class Common(Strict):
     stop_token_ids: Annotated[TokenIds, Field(max_length=MOST_STOPS)] | None = None
     ignore_eos: bool | None = None
     structured_outputs: StructuredOutputs | None = None
+    cache_salt: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
     # leapdecode's own
     method: Annotated[str, Field(max_length=100)] | None = None
     options: Annotated[dict[str, int | float | bool | str], Field(max_length=32)] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Sequence
 
@@ -11,6 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from leapdecode.server.failures import Failure
 
 OPEN = ("/", "/health", "/version")  # for everybody
+
+
+def salt_of(authorization: str, salt: str | None) -> str:
+    """The salt under which cached keys and values pass from text to text: of a client's key alone,
+    so that counts and times tell nobody how others' prompts begin, and of a salt that it sends.
+    """
+    key = authorization.partition(" ")[2].strip()
+    if not key and not salt:
+        return ""
+    return hashlib.sha256(f"{key}\0{salt or ''}".encode(errors="surrogatepass")).hexdigest()
 
 
 class Gate:
