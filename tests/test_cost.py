@@ -1,17 +1,26 @@
 """Measured facts: what is kept, where, and what a damaged or missing file costs."""
 
+import itertools
 import json
 import os
+import tempfile
 import threading
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tiny import CONFIGS, new_model, runner
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.model import cost, facts
+from leapdecode.model import cost, exact, facts, prepacked
 from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
+from leapdecode.model.cost_curve import CostCurve
+from leapdecode.model.exact import RowClasses
 from leapdecode.model.facts import keep, kept
+from leapdecode.model.runner import Runner
 
 CURVE = [RowCost(64, rows, 1.0 + rows, 1.0, 1.0 + rows) for rows in (1, 2, 128)]
 POINTS = [asdict(one) for one in CURVE]
@@ -109,6 +118,129 @@ def test_a_damaged_file_is_replaced(name, tmp_path, counted):
     facts.FACTS.known.clear()
     assert row_costs(on, repeats=1, path=path) == found
     assert len(counted) == 1
+
+
+CLASSES = RowClasses(4, 128, 1.1, ((1, 2), (4, 8)), ends=(64, 128), prompt_ends=(64,), grain=1)
+NUMBERS = st.one_of(
+    st.integers(), st.floats(), st.sampled_from([10**400, 1e308, True, 0, -1, 1, 2.0])
+)
+ANYTHING = st.recursive(
+    st.one_of(st.none(), NUMBERS, st.text(max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@st.composite
+def damaged(draw, entry):
+    """An entry with anything at one place in it, as it comes from a file."""
+    entry = json.loads(json.dumps(entry))
+    part = entry
+    while True:
+        key = draw(st.sampled_from(sorted(part) if isinstance(part, dict) else range(len(part))))
+        if not (isinstance(part[key], dict | list) and part[key]) or draw(st.booleans()):
+            break
+        part = part[key]
+    part[key] = draw(ANYTHING)
+    return json.loads(json.dumps(entry))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(damaged({"measured": "2026-01-01", "exact": asdict(CLASSES)}))
+def test_any_row_classes_are_believed_only_if_a_forward_can_be_shaped_by_them(entry):
+    found = exact._read(entry["exact"])
+    assert exact._read(json.loads(json.dumps(asdict(CLASSES)))) == CLASSES
+    if found is None or not found.unit:
+        return
+    for rows, batch in itertools.product((1, 3, 5, 100), (1, 2, 3, 8)):
+        padded = found.padded(rows, batch)
+        assert type(padded) is int
+        assert rows <= padded < rows + found.unit
+    for slots, prompt in itertools.product((1, 64, 70, 512, 600), (True, False)):
+        visible = found.visible(slots, prompt)
+        assert type(visible) is int
+        assert slots <= visible < slots + 512
+    assert found.cheap in (True, False)
+    assert json.dumps(asdict(found))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(damaged(entry()))
+def test_any_curve_is_believed_only_if_steps_have_a_price(entry):
+    found = cost._curve(entry)
+    if found is not None:
+        curve = CostCurve(found)
+        for rows, context in itertools.product((1, 5, 128), (0, 100, 5000)):
+            price = curve(rows, context)
+            assert 0 < price < 1e10
+            assert 0 < 1 / price < 1e10
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.binary(max_size=40) | ANYTHING.map(lambda value: json.dumps(value).encode()))
+def test_any_file_of_facts_can_be_read_and_written(content):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "costs.json"
+        path.write_bytes(content)
+        own = facts.Facts()
+        own.kept("key", path)
+        own.keep("key", entry(), path)
+        assert facts.Facts().kept("key", path) == entry()
+
+
+def test_entries_deeper_than_can_be_written_do_not_stop_others(tmp_path):
+    path = tmp_path / "costs.json"
+    depth = 900
+    path.write_text('{"deep": {"measured": "2026-01-01", "x": ' + "[" * depth + "]" * depth + "}}")
+    keep_costs(CURVE, "key", path)
+    facts.FACTS.known.clear()
+    assert kept("key", path)["costs"] == POINTS
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"unit": 0}, {"unit": float("inf")}, {"most": -5}, {"grain": 7}, {"ends": [10**9]}]
+)
+def test_impossible_row_classes_change_no_text(wrong, tmp_path, monkeypatch):
+    """They are found anew, and the text is what it was."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    prompts, sampling = [[1, 2, 3], [4, 5]], SamplingParams(max_tokens=8)
+    monkeypatch.setattr(exact, "find_row_classes", lambda *_: RowClasses(1, 16, 1.0, ((1, 2),)))
+    llm = LLM(model, exact=True)
+    before = [one.token_ids for one in llm.generate(prompts, sampling=sampling)]
+    path = facts.cache_file()
+    entries = json.loads(path.read_text())
+    (key,) = [key for key in entries if "exact" in entries[key]]
+    entries[key]["exact"] |= wrong
+    path.write_text(json.dumps(entries))
+    facts.FACTS.known.clear()
+    again = LLM(model, exact=True)
+    assert again.runner.exact == llm.runner.exact
+    assert [one.token_ids for one in again.generate(prompts, sampling=sampling)] == before
+
+
+@pytest.mark.parametrize("ratio", [float("nan"), 0, True, "1", 1e308, None, [1]])
+def test_an_impossible_gain_of_prepacking_is_measured_anew(ratio, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(prepacked, "_ratio", lambda *_: 0.5)
+    on = Runner(new_model(CONFIGS["llama"](), torch.float32))
+    facts.cache_file().parent.mkdir()
+    facts.cache_file().write_text(json.dumps({"key": {"measured": "2026-01-01", "ratio": ratio}}))
+    if not prepacked.prepacked(on.model, on.try_rows):
+        pytest.skip("this CPU does not pack float32")
+    assert prepacked.faster(on.model, on.try_rows, "key")
+    assert kept("key")["ratio"] == 0.5
+
+
+def test_a_folder_that_cannot_be_written_is_told_once(tmp_path, caplog):
+    path = unwritable(tmp_path)
+    for key in ("one", "two"):
+        keep_costs(CURVE, key, path)
+    (record,) = caplog.records
+    assert str(path.parent) in record.getMessage()
+    assert "XDG_CACHE_HOME" in record.getMessage()
 
 
 def test_a_curve_is_written_in_the_known_form(tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.model.facts import announce, keep, kept, model_key
+from leapdecode.model.facts import announce, keep, kept, model_key, number, whole
 from leapdecode.model.runner import Runner
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -22,7 +22,9 @@ WARM_UP = 3  # rounds before forwards are timed where they are recorded: launch,
 SECONDS = 4.0  # that repeats may take at a context, where nobody asked for a curve
 STEEP = 8.0  # times one row's: forwards that no planner would choose
 DOUBTED = "doubted"  # of an entry: whether forwards have contradicted its curve once
-LARGEST = 1e12  # no count and no time is larger; in milliseconds, thirty years
+# no time and no ratio of times is smaller or larger; in milliseconds, a nanosecond and a day
+SMALLEST, LARGEST = 1e-6, 1e8
+LONGEST = 1 << 31  # tokens of a context
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ def drop_costs(key: str, path: Path | None = None) -> None:
 
 def doubted(key: str, path: Path | None = None) -> bool:
     """Whether a curve was dropped before."""
-    return bool((kept(key, path) or {}).get(DOUBTED))
+    return (kept(key, path) or {}).get(DOUBTED) is True
 
 
 def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:
@@ -195,15 +197,15 @@ def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:
     if not found or not isinstance(found, list) or not all(map(_sound, found)):
         return None
     costs = [RowCost(**cost) for cost in found]
-    return costs if len({(cost.context, cost.rows) for cost in costs}) == len(costs) else None
+    points = {(cost.context, cost.rows) for cost in costs}
+    once = len(points) == len(costs)
+    return costs if once and all((context, 1) in points for context, _ in points) else None
 
 
 def _sound(cost: Any) -> bool:
-    """Whether `cost` holds the fields of a `RowCost`: whole counts and finite times."""
+    """Whether `cost` holds the fields of a `RowCost`: whole counts, and times of a machine."""
     if not isinstance(cost, dict) or set(cost) != {field.name for field in fields(RowCost)}:
         return False
-    counts = (cost["context"], cost["rows"])
     times = (cost["milliseconds"], cost["ratio"], cost["fastest"])
-    counted = all(type(one) is int and 0 <= one < LARGEST for one in counts)
-    timed = all(type(one) in (int, float) and 0 <= one < LARGEST for one in times)
-    return counted and timed and cost["rows"] > 0 and cost["fastest"] > 0
+    counted = whole(cost["context"], 0, LONGEST) and whole(cost["rows"], 1, ROWS[-1])
+    return counted and all(number(time, SMALLEST, LARGEST) for time in times)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,10 @@ from torch import Tensor
 
 from leapdecode.core import Forward
 from leapdecode.model.exact_batches import grain_of
-from leapdecode.model.exact_ends import ends_of_prompts, ends_of_trees, same
+from leapdecode.model.exact_ends import ENDS, ends_of_prompts, ends_of_trees, same
 from leapdecode.model.exact_probe import MOST_ROWS, Probe
-from leapdecode.model.facts import announce, keep, kept, model_key
+from leapdecode.model.facts import announce, keep, kept, model_key, number
+from leapdecode.model.facts import whole as whole_number
 from leapdecode.model.kv_store import EXACT_BUCKET
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ STEPS = (1, 2)
 BATCHES = (2, 5)
 # "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
 AUTO_COST = 1.15
+LARGEST_COST = 1e6  # times one row's; no machine is like that
 MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before ends are known
 
 
@@ -127,7 +129,7 @@ def _difference(probe: Probe, unit: int, most: int, context: int) -> str:
         return same(probe.chain(count, rows, context=context, **how), reference)
 
     reference = probe.chain(most, most, context=context)
-    for size in sorted({unit * number for number in MULTIPLES if unit * number < most} | {most}):
+    for size in sorted({unit * times for times in MULTIPLES if unit * times < most} | {most}):
         if not agrees(min(max(size, COMPARED), most), size):
             return f"rows in forwards of {size} differ from rows in forwards of {most}"
     compared = min(COMPARED, most)
@@ -242,11 +244,36 @@ def row_classes(
 
 def _read(entry: Any) -> RowClasses | None:
     """What was kept, None where it is not of the expected form."""
-    try:
-        classes = tuple(tuple(int(size) for size in sizes) for sizes in entry["classes"])
-        unit, most, cost = int(entry["unit"]), int(entry["most"]), float(entry["cost"])
-        rest = (str(entry["reason"]), bool(entry["any_prefix"]), bool(entry["whole"]))
-        ends, prompts = (tuple(map(int, entry[name])) for name in ("ends", "prompt_ends"))
-        return RowClasses(unit, most, cost, classes, *rest, ends, prompts, int(entry["grain"]))
-    except (TypeError, KeyError, ValueError):
+    names = {field.name for field in fields(RowClasses)}
+    if not isinstance(entry, dict) or set(entry) != names or not _sound(RowClasses(**entry)):
         return None
+    lists = {name: tuple(entry[name]) for name in ("ends", "prompt_ends")}
+    classes = tuple(map(tuple, entry["classes"]))
+    return RowClasses(**{**entry, **lists, "classes": classes})
+
+
+def _sound(found: RowClasses) -> bool:
+    """Whether values of a file can be what `find_row_classes` finds."""
+    unit, ends, prompts = found.unit, found.ends, found.prompt_ends
+    return (
+        (unit == 0 if found.reason else unit in UNITS)
+        and whole_number(unit, 0, MOST_ROWS)
+        and whole_number(found.most, max(unit, 1), MOST_ROWS)
+        and whole_number(found.grain, 0, MOST_ROWS)
+        and found.grain in (0, 1, unit)
+        and number(found.cost, 0, LARGEST_COST)
+        and isinstance(found.reason, str)
+        and type(found.any_prefix) is bool
+        and type(found.whole) is bool
+        and isinstance(found.classes, list)
+        and all(isinstance(sizes, list) and all(map(_is_count, sizes)) for sizes in found.classes)
+        and isinstance(ends, list)
+        and isinstance(prompts, list)
+        and all(type(end) is int for end in (*ends, *prompts))
+        and [end for end in ENDS if end in ends] == ends
+        and [end for end in ends if end in prompts] == prompts
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return whole_number(value, 1, MOST_ROWS)

@@ -47,6 +47,7 @@ LIKELIEST = 64  # tokens that are sampled from
 LOWEST = -1e9  # in place of a logit that is not finite
 RIDGE = 100.0  # added to sums over samples, beside features of variance 1
 FORMAT = 2  # of the file
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)  # of weights in it
 
 
 class Extrapolator:
@@ -142,7 +143,7 @@ def extrapolator(runner: Runner, before: list[int]) -> Extrapolator | None:
     try:
         runner.hidden = runner.hidden or HiddenStates(_decoder(runner, _head(runner)))
         path = _path(runner, before)
-        fitted = _read(path)
+        fitted = _read(path, _head(runner).weight.shape[1])
         if fitted is None:
             announce("what the model's hidden states tell", int(SECONDS))
             fitted = fit(runner, before)
@@ -219,16 +220,22 @@ def _path(runner: Runner, before: list[int]) -> Path | None:
     return folder.with_name(f"extrapolator-{name}.safetensors")
 
 
-def _read(path: Path | None) -> tuple[Tensor, Tensor] | None:
-    """Weights and scales of a file; None where there is none or it is damaged."""
+def _read(path: Path | None, size: int) -> tuple[Tensor, Tensor] | None:
+    """Weights and scales of a file, for states of that size; None where there is none or it is
+    damaged.
+    """
     if path is None or not path.is_file():
         return None
     try:
         held = load_file(path)
         weights, scales = held["weights"], held["scales"]
-    except (OSError, SafetensorError, KeyError):
+    except (OSError, SafetensorError, KeyError, ValueError):
         return None
-    return (weights, scales) if weights.ndim == 2 and scales.shape == (2,) else None
+    fits = weights.shape == (2 * size + 1, size) and scales.shape == (2,)
+    if not fits or weights.dtype not in DTYPES or scales.dtype != torch.float32:
+        return None
+    sound = weights.isfinite().all() and scales.isfinite().all() and (scales > 0).all()
+    return (weights, scales) if sound else None
 
 
 def _write(path: Path | None, weights: Tensor, scales: Tensor) -> None:

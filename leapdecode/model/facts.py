@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
 import os
 import platform
+import re
 import secrets
 import threading
 import time
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 class Facts:
     """Entries by key, in a file and in memory.
+
+    Anybody may have written to the file, so who reads an entry checks every value of it, by `whole`
+    and `number`, and measures anew what cannot have been measured.
 
     An entry is a dict with `measured`, the day (ISO 8601), and what was found on it.
     Memory spares a process from measuring twice where the file cannot be written.
@@ -44,10 +49,11 @@ class Facts:
         with self.lock:
             self.known[path, key] = entry
             if path is not None:
-                _write(path, _read(path) | {key: entry})
+                _write(path, _read(path), {key: entry})
 
 
 LOG = logging.getLogger("leapdecode")
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 FACTS = Facts()  # one for the process: what a machine needs for a forward is no one's in particular
 
 
@@ -62,6 +68,16 @@ def keep(key: str, entry: dict[str, Any], path: Path | None = None) -> None:
     A fact of another kind needs a key of its own, such as `model_key` with a word behind it.
     """
     FACTS.keep(key, {"measured": time.strftime("%Y-%m-%d")} | entry, path or cache_file())
+
+
+def whole(value: Any, least: int, most: int) -> bool:
+    """Whether a value of a file is a whole number in that range."""
+    return type(value) is int and least <= value <= most
+
+
+def number(value: Any, least: float, most: float) -> bool:
+    """Whether it is a number in that range; `NaN` is in none."""
+    return type(value) in (int, float) and bool(least <= value <= most)
 
 
 def announce(what: str, seconds: int) -> None:
@@ -81,28 +97,45 @@ def _read(path: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _dated(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("measured"), str)
+    day = entry.get("measured") if isinstance(entry, dict) else None
+    return isinstance(day, str) and DAY.fullmatch(day) is not None
 
 
-def _write(path: Path, entries: dict[str, dict[str, Any]]) -> None:
+def _write(path: Path, known: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> None:
     """Replace the file of facts."""
-    text = json.dumps(entries, indent=1)
+    try:
+        text = json.dumps(known | new, indent=1)
+    except RecursionError:  # somebody else's entries are nested deeper than can be written
+        text = json.dumps(new, indent=1)
     replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))
 
 
 def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
     """Replace a file in one move; other processes and threads see the old one or the new one.
 
-    `write` writes the new one to the path that it is given. A folder that refuses is left alone.
+    `write` writes the new one to the path that it is given. A folder that refuses is left alone,
+    which is said once.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    with contextlib.suppress(OSError):
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write(beside)
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
+    except OSError as error:
+        _say_unwritable(path.parent, str(error))
+
+
+@functools.cache
+def _say_unwritable(folder: Path, reason: str) -> None:
+    LOG.warning(
+        "what is measured here cannot be kept in %s (%s), so every process measures it again; "
+        "make the folder writable, or set XDG_CACHE_HOME to one that is",
+        folder,
+        reason,
+    )
 
 
 def cache_file() -> Path | None:

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from leapdecode.model.facts import keep, kept
+from leapdecode.model.facts import keep, kept, number
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
 from leapdecode.model.graph_ops import define
 from leapdecode.model.memory import free_bytes
@@ -30,6 +30,7 @@ DTYPES = (torch.float32, torch.bfloat16)
 SHARE = 0.3  # of the free memory, for the packed copies
 ROWS = 8  # that the layout is chosen for
 GAIN = 0.97  # a forward must take at most this share of an unpacked one
+RATIOS = (0.01, 100.0)  # that can have been measured
 TIMES = 7  # forwards of each kind that are timed; the fastest counts
 Step = Callable[[], Tensor]  # a forward of the model; its logits
 
@@ -242,13 +243,13 @@ def faster(model: Any, step: Step, key: str) -> bool:
     """
     entry = kept(key)
     ratio = entry.get("ratio") if entry else None
-    if not isinstance(ratio, int | float):
+    if not number(ratio, *RATIOS):
         packed = prepacked(model, step)
         if packed is None:
             return False
         ratio = _ratio(packed, step)
         keep(key, {"ratio": ratio})
-    return ratio <= GAIN
+    return bool(ratio <= GAIN)
 
 
 def _ratio(packed: Prepacked, step: Step) -> float:
