@@ -43,7 +43,11 @@ def decoding(
     Greedy text equals transformers' own. Sampled text has its law, not its draws, and is fixed by
     `torch.manual_seed`. GenerationConfig, stopping criteria (asked after every token),
     `return_dict_in_generate` and left-padded batches work as in transformers. Beams, `output_*`
-    flags, prefilled caches and inputs other than text are refused by name.
+    flags, prefilled caches and inputs other than text are refused by name. `output_*` flags that
+    the model's own configuration sets are ignored.
+
+    What the model's `prepare_inputs_for_generation` adds to every forward is passed on where it is
+    constant. Where it depends on the text, as with PEFT's learnt prompts, the model is refused.
 
     A logits processor sees its context in its own row of the batch, and copies in the others. An
     error that it raises at a guess counts only where the text takes that guess. One that keeps

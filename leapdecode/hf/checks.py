@@ -42,8 +42,10 @@ def check_config(config: GenerationConfig, model: Any, streamer: Any, batch: int
     """Raise `OptionError`, naming the option, for what this decoding cannot honour."""
     if (config.num_beams or 1) > 1:
         raise OptionError(f"num_beams={config.num_beams}: there are no beams here; use num_beams=1")
+    usual = model.generation_config
     for name in OUTPUT_FLAGS:
-        if getattr(config, name, None):
+        # what a model's configuration asks for goes without, unless the call asks for it as well
+        if getattr(config, name, None) and not getattr(usual, name, None):
             raise OptionError(f"{name}=True is not supported by this decoding; leave it out")
     for name in OTHER_MODES:
         value = getattr(config, name, None)
@@ -73,7 +75,7 @@ def check_inputs(input_ids: Tensor, model_kwargs: dict[str, Any]) -> None:
         raise PromptError("the prompt is empty; give every row at least one token")
     for name, value in model_kwargs.items():
         empty = value is None or value is False or (isinstance(value, dict) and not value)
-        if name not in USED and not empty:
+        if name not in USED and name not in OUTPUT_FLAGS and not empty:
             # transformers encodes images and the like before it calls a custom decoding
             made = f" ({', '.join(value)}: pixel_values)" if name == ENCODED else ""
             raise OptionError(

@@ -48,7 +48,11 @@ class Runners:
 
 
 def facts_of(model: Any) -> tuple[Any, ...]:
-    """What a runner takes over from its model: vocabulary, dtype, device, attention, context."""
+    """What a runner takes over from its model: vocabulary, dtype, device, attention, context, and
+    by whose code the inputs of a forward are prepared (adapters exchange that for a while).
+    """
     weight = model.get_input_embeddings().weight
     attention, context = model.config._attn_implementation, context_length(text_config(model))
-    return weight.shape, weight.dtype, weight.device, attention, context
+    prepare = model.prepare_inputs_for_generation
+    prepared = (getattr(prepare, "__qualname__", ""), id(getattr(prepare, "__self__", prepare)))
+    return weight.shape, weight.dtype, weight.device, attention, context, prepared

@@ -30,7 +30,8 @@ def perplexity(llm: LLM, texts: Sequence[str], window: int = WINDOW) -> float | 
             part = torch.tensor([ids[start : start + size]], device=llm.runner.device)
             if part.shape[1] < 2:
                 continue
-            logits = llm.model(input_ids=part).logits[0, :-1]
+            output = llm.model(input_ids=part, return_dict=True, **llm.runner.constants)
+            logits = output.logits[0, :-1]
             total += float(functional.cross_entropy(logits.float(), part[0, 1:], reduction="sum"))
             count += part.shape[1] - 1
     return math.exp(total / count) if count else None

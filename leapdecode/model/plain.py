@@ -36,6 +36,7 @@ class PlainRunner:
     def __init__(self, model: Any, reason: str) -> None:
         self.model, self.reason = model, reason
         self.stateful, self.owner, self.ranks = False, -1, ALONE
+        self.constants: dict[str, Any] = {}  # every forward is prepared by the model itself
         if "lsh" in (getattr(model.config, "attn_layers", None) or ()):
             raise UnsupportedModel("its LSH attention hashes at random, so no text comes twice")
         try:
@@ -64,9 +65,16 @@ class PlainRunner:
 
         A forward without a cache empties its modules' state.
         """
-        ids = torch.zeros(1, 1, dtype=torch.long, device=self.device)
-        self.model(input_ids=ids, use_cache=False)
+        self.without_cache([0])
         self.owner = number
+
+    def without_cache(self, tokens: list[int]) -> Tensor:
+        """[L, V] logits of a text, of one forward as `generate` makes it without a cache."""
+        ids = torch.tensor([tokens], device=self.device)
+        state = first_arguments(self.model, ids, cached=False)
+        inputs = self.model.prepare_inputs_for_generation(ids, is_first_iteration=True, **state)
+        logits: Tensor = self.model(**inputs, return_dict=True).logits[0]
+        return logits
 
 
 class PlainCache:
@@ -132,20 +140,23 @@ class PlainCache:
         )
         output = model(**inputs, return_dict=True)
         self.states[number] = model._update_model_kwargs_for_generation(output, state)
-        rows = inputs["input_ids"].shape[-1]
+        fed = inputs.get("input_ids")
+        rows = len(text) if fed is None else fed.shape[-1]  # vectors may stand for the tokens
         seconds = time.perf_counter() - began
         return ForwardResult(output.logits[0, -1:], [0], text, rows, rows, 0, seconds, 0.0)
 
 
-def first_arguments(model: Any, ids: Tensor) -> dict[str, Any]:
-    """What `generate` gives a model besides `ids` without padding: a cache and positions."""
+def first_arguments(model: Any, ids: Tensor, cached: bool = True) -> dict[str, Any]:
+    """What `generate` gives a model besides `ids` without padding: positions, and a cache if
+    it is `cached`.
+    """
     taken = forward_parameters(model)
-    made: dict[str, Any] = {"use_cache": True}
+    made: dict[str, Any] = {"use_cache": cached}
     if "position_ids" in taken:
         made["position_ids"] = model._prepare_position_ids_for_generation(ids, {})
     if "logits_to_keep" in taken:
-        made["logits_to_keep"] = 1
-    if model._supports_default_dynamic_cache():
+        made["logits_to_keep"] = 1 if cached else 0
+    if cached and model._supports_default_dynamic_cache():
         name = cache_name(inspect.signature(model.prepare_inputs_for_generation).parameters)
         made[name] = DynamicCache(config=text_config(model))
     return made

@@ -63,8 +63,7 @@ def _looks_ahead(runner: PlainRunner, ids: list[int]) -> bool:
     sharply.
     """
     texts = [[*ids[:-1], token] for token in (ids[-1], (ids[-1] + 1) % runner.vocabulary)]
-    fed = [torch.tensor([text], device=runner.device) for text in texts]
-    one_NV, other_NV = (runner.model(input_ids=one, use_cache=False).logits[0, :-1] for one in fed)
+    one_NV, other_NV = (runner.without_cache(text)[:-1] for text in texts)
     return _distance(one_NV, other_NV) > SHARP.get(runner.dtype, HALF_SHARP)
 
 
@@ -78,8 +77,7 @@ def _without_cache(runner: PlainRunner, ids: list[int], start: int, steps: int) 
     """[N, V] logits behind `start` tokens, and behind each of `steps` more, of a forward each."""
     found = []
     for end in range(start, start + steps + 1):
-        fed = torch.tensor([ids[:end]], device=runner.device)
-        found.append(runner.model(input_ids=fed, use_cache=False).logits[0, -1])
+        found.append(runner.without_cache(ids[:end])[-1])
     return torch.stack(found)
 
 

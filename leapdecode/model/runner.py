@@ -19,6 +19,7 @@ from leapdecode.model.cache_names import cache_name
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
+from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
 from leapdecode.model.launched import HiddenStates, Launched
@@ -53,10 +54,11 @@ class Runner:
     def __init__(self, model: Any) -> None:
         refuse_by_flag(model)
         self.model, self.config = model, text_config(model)
-        self.form = masks_of(model)
+        self.constants = constant_arguments(model)  # of every forward
+        self.form = masks_of(model, **self.constants)
         self.max_length, self.note = context_length(self.config)
         self.vocabulary = model.get_input_embeddings().num_embeddings
-        self.layout = read_layout(model)
+        self.layout = read_layout(model, **self.constants)
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.folds = folds(model, self.device)
         parameters = forward_parameters(model)
@@ -255,7 +257,8 @@ class Runner:
     def try_rows(self, rows: int = 8) -> Tensor:
         """Logits [1, `rows`, V] of some tokens, of a forward without a cache, to be timed."""
         ids = torch.arange(rows, device=self.device)[None] % self.vocabulary
-        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits
+        output = self.model(input_ids=ids, use_cache=False, return_dict=True, **self.constants)
+        logits: Tensor = output.logits
         return logits
 
     def _forward(
@@ -273,6 +276,8 @@ class Runner:
             "attention_mask": mask,
             self.cache_name: cache,
             "use_cache": True,
+            "return_dict": True,
+            **self.constants,
         }
         if self.keeps_logits:
             given["logits_to_keep"] = num_logits

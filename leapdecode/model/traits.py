@@ -75,19 +75,21 @@ def mask_form(config: PretrainedConfig) -> MaskForm:
     )
 
 
-def masks_of(model: Any) -> MaskForm:
+def masks_of(model: Any, **constants: Any) -> MaskForm:
     """The masks that a model expects: those stated, but without a window that its code ignores.
+
+    `constants` are what every forward is given, see `generation_inputs`.
 
     Raises `UnsupportedModel` for layer types that no mask can serve.
     """
     with WINDOWS:
         form = mask_form(text_config(model))
         stated = any(window for _, window in form.windows)
-        return form if not stated or window_matters(model) else MaskForm((("all", 0),))
+        return form if not stated or window_matters(model, **constants) else MaskForm((("all", 0),))
 
 
 @torch.inference_mode()
-def window_matters(model: Any) -> bool:
+def window_matters(model: Any, **constants: Any) -> bool:
     """Whether the model's code reads its attention window: any configuration may state one.
 
     Two short forwards differ in the window alone, which is put back afterwards.
@@ -99,7 +101,8 @@ def window_matters(model: Any) -> bool:
     try:
         for size in (NARROW, WIDE):
             with windows_of(model, size):
-                found.append(model(input_ids=ids, use_cache=False).logits)
+                output = model(input_ids=ids, use_cache=False, return_dict=True, **constants)
+                found.append(output.logits)
     except Exception:  # a model's own code may raise anything
         return True
     return not torch.equal(*found)
@@ -225,11 +228,11 @@ def refuse_by_flag(model: Any) -> None:
 
 
 @torch.inference_mode()
-def read_layout(model: Any) -> Layout:
+def read_layout(model: Any, **constants: Any) -> Layout:
     """Shapes, dtype and device of each layer's keys and values, read off a forward of one token."""
     try:
         first = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
-        output = model(input_ids=first, use_cache=True)
+        output = model(input_ids=first, use_cache=True, return_dict=True, **constants)
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         raise UnsupportedModel(
             f"a plain forward of one token fails ({first_line(error)})"

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from leapdecode.model.cache_names import CACHE, cache_name
+from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.traits import forward_parameters, input_device
 
 # The most that rounding can do, against the spread (standard deviation) of a row's logits.
@@ -33,7 +34,7 @@ def in_one_block(model: Any, ids: list[int], keep: int, copies: int = 1) -> Tens
     them.
     """
     limit = {"logits_to_keep": keep} if _keeps(model) else {}
-    output = model(input_ids=_batch(model, ids, copies), use_cache=False, **limit)
+    output = model(input_ids=_batch(model, ids, copies), use_cache=False, **limit, **_always(model))
     return output.logits[0, -keep:]
 
 
@@ -42,12 +43,13 @@ def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
     """[keep, V] logits of the last `keep` of `ids`, through the model's own cache, in pieces of 1,
     2, 3, ... rows.
     """
-    found, cache, start = [], DynamicCache(), 0
+    found, cache, start, always = [], DynamicCache(), 0, _always(model)
     name = cache_name(forward_parameters(model))
     for size in _sizes(len(ids), keep):
         piece = _batch(model, ids[start : start + size], 1)
         places = torch.arange(start, start + size, device=piece.device)[None]
-        output = model(input_ids=piece, position_ids=places, use_cache=True, **{name: cache})
+        given = {"use_cache": True, name: cache, **always}
+        output = model(input_ids=piece, position_ids=places, **given)
         cache, start = getattr(output, CACHE), start + size
         found.append(output.logits[0, -min(size, keep) :])
     return torch.cat(found)[-keep:]
@@ -62,6 +64,11 @@ def _sizes(length: int, keep: int) -> Iterator[int]:
             return
         yield min(size, keep)
         keep -= size
+
+
+def _always(model: Any) -> dict[str, Any]:
+    """What every forward is given."""
+    return {"return_dict": True, **constant_arguments(model)}
 
 
 def _keeps(model: Any) -> bool:

@@ -132,6 +132,8 @@ class CachedTexts:
                 attention_mask=mask,
                 use_cache=True,
                 **{runner.cache_name: self.cache},
+                return_dict=True,
+                **runner.constants,
                 **({"logits_to_keep": keep} if self.limited else {}),
             ).logits
         self.forwards += 1

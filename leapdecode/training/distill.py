@@ -96,7 +96,8 @@ def agreement(llm: LLM, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) ->
     equal = total = 0
     for prompt, response in texts:
         ids = torch.tensor([[*prompt, *response]], device=llm.runner.device)
-        logits = llm.draft(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+        output = llm.draft(input_ids=ids, return_dict=True, **llm.draft_runner.constants)
+        logits = output.logits[0, len(prompt) - 1 : -1]
         equal += int((logits.argmax(dim=-1) == ids[0, len(prompt) :]).sum())
         total += len(response)
     return equal / max(total, 1)

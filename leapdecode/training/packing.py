@@ -166,6 +166,7 @@ def packed_logits(
         position_ids=batch["positions"],
         attention_mask=mask,
         use_cache=False,
+        return_dict=True,
         **({"logits_to_keep": batch["keep"]} if limited else {}),
     ).logits
     return logits[:, -batch["keep"] :].flatten(0, 1)

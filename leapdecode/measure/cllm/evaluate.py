@@ -127,7 +127,8 @@ def perplexity(llm: LLM, prompts: Sequence[list[int]], answers: Sequence[str]) -
     for prompt, answer in zip(prompts, answers, strict=False):
         behind = llm.tokenizer(answer, add_special_tokens=False)["input_ids"]
         ids = torch.tensor([[*prompt, *behind]], device=llm.runner.device)
-        logits = llm.model(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+        output = llm.model(input_ids=ids, return_dict=True, **llm.runner.constants)
+        logits = output.logits[0, len(prompt) - 1 : -1]
         losses = functional.cross_entropy(logits.float(), ids[0, len(prompt) :], reduction="sum")
         total, count = total + float(losses), count + len(behind)
     return math.exp(total / count) if count else None
