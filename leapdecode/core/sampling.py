@@ -36,7 +36,8 @@ class SamplingParams:
         logit_bias: added to the logits of these token ids; -inf bans one.
         seed: equal seeds give equal texts, with every method, alone or in a batch; 64 bits at most.
         n: samples per prompt.
-        stop: the text ends before the first of these strings.
+        stop: the text ends before the first of these strings. They see the names of special tokens,
+            which the text leaves out, as `generate`'s stop_strings do.
         stop_token_ids: further ids that end the text, beside the model's own end tokens.
         ignore_eos: do not end at the model's end tokens.
         logprobs: give the log-probability of every generated token, and of so many of the likeliest

@@ -31,7 +31,9 @@ class Run:
 
     def __init__(self, request: Request, tokenizer: Any) -> None:
         stop = tuple(request.sampling.stop)
-        self.text = TextStream(tokenizer, stop) if tokenizer is not None else None
+        self.text = (
+            TextStream(tokenizer, stop, request.prompt_ids) if tokenizer is not None else None
+        )
         if self.text is not None and stop:
             # a stop string ends the text, so it must be seen at once; all else can wait
             push = self.text.push

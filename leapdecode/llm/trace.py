@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from leapdecode.core import ForwardResult, Sequence, TokenTree
+from leapdecode.llm.detokenize import TokenTexts
 
 if TYPE_CHECKING:
     from leapdecode.llm.result import Result
@@ -109,8 +111,8 @@ class Trace:
             "reused_tokens": result.stats.reused_tokens,
             "clock": round(1e3 * self.clock, 3),
         }
-        texts = iter(result.pieces)
-        return {**head, "steps": [shown(step, texts, tokenizer) for step in self.steps]}
+        texts, spelt = iter(result.pieces), TokenTexts(tokenizer)
+        return {**head, "steps": [shown(step, texts, spelt) for step in self.steps]}
 
 
 def lines_of(document: dict[str, Any]) -> str:
@@ -152,7 +154,7 @@ def nodes_of(tree: TokenTree, verdict: Verdict, found: ForwardResult) -> list[No
     return nodes
 
 
-def shown(step: Watched, texts: Any, tokenizer: Any) -> dict[str, Any]:
+def shown(step: Watched, texts: Iterator[str], spelt: TokenTexts) -> dict[str, Any]:
     """A step as plain data, with texts beside token ids."""
     tokens = [
         {"id": token, "text": next(texts, ""), "source": source}
@@ -160,7 +162,7 @@ def shown(step: Watched, texts: Any, tokenizer: Any) -> dict[str, Any]:
     ]
     nodes = [
         {
-            "id": node.token, "text": tokenizer.decode([node.token]), "parent": node.parent,
+            "id": node.token, "text": spelt.text(node.token), "parent": node.parent,
             "source": node.source, "match": node.match, "chance": rounded(node.chance),
             "probability": rounded(node.probability), "margin": rounded(node.margin),
             "fate": node.fate,

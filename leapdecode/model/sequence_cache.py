@@ -101,8 +101,8 @@ def deepest_of(sequence: Sequence, base: int, max_length: int) -> int:
     return min(sequence.limit - 2, max_length - 1) - base
 
 
-def common_prefix(first: list[int], second: list[int], known: int = 0) -> int:
-    """Length of the longest common prefix, of which `known` tokens are already known to agree;
+def common_prefix(first: list[int] | str, second: list[int] | str, known: int = 0) -> int:
+    """Length of the longest common prefix, of which `known` items are already known to agree;
     found by halving.
     """
     high = min(len(first), len(second))

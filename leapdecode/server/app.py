@@ -197,8 +197,7 @@ async def answer(
         job = await while_client_waits(request.receive, service.prepare(body, ticket))
         salt = salt_of(request.headers.get("authorization", ""), body.cache_salt)
         job = replace(job, arguments={**job.arguments, "cache_salt": salt})
-        shows = service.jobs.grammars.bytes_of
-        writer = kind(service.settings.names[0], service.llm.llm.tokenizer, shows)
+        writer = kind(service.settings.names[0], service.llm.llm.tokenizer)
         news = service.news(job, ticket)
         if not body.stream:
             results = await while_client_waits(request.receive, whole(job, news))

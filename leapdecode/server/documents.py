@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leapdecode.core import TokenLogprobs
+from leapdecode.llm.detokenize import TokenTexts
 from leapdecode.llm.result import Piece, Result
 
 Document = dict[str, Any]
@@ -23,13 +24,12 @@ class Writer:
     Args:
         model: its name in answers.
         tokenizer: shows tokens as text, for log-probabilities.
-        bytes_of: a token's bytes, or None where nobody knows them.
     """
 
     prefix = kind = chunk_kind = ""
 
-    def __init__(self, model: str, tokenizer: Any, bytes_of: Callable[[int], bytes | None]) -> None:
-        self.tokenizer, self.bytes_of = tokenizer, bytes_of
+    def __init__(self, model: str, tokenizer: Any) -> None:
+        self.tokens = TokenTexts(tokenizer)
         self.head: Document = {
             "id": f"{self.prefix}-{uuid.uuid4().hex}",
             "object": self.kind,
@@ -80,8 +80,7 @@ class Writer:
 
     def raw(self, token: int) -> bytes:
         """A token's bytes."""
-        found = self.bytes_of(token)
-        return str(self.tokenizer.decode([token])).encode() if found is None else found
+        return self.tokens.bytes(token)
 
 
 class CompletionWriter(Writer):

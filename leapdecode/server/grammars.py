@@ -178,10 +178,6 @@ class Grammars:
             return str(start.get_error())
         return Form(start, float(verdict["seconds"]), compiled)
 
-    def bytes_of(self, token: int) -> bytes | None:
-        """A token's bytes; None where the tokenizer was not read."""
-        return None if self.tokenizer is None else bytes(self.tokenizer.decode_bytes([token]))
-
     def close(self) -> None:
         """End the process of trials."""
         if self.trial is not None:

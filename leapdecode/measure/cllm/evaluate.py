@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
+from leapdecode.llm.detokenize import TokenTexts
 from leapdecode.measure.bench import Bench
 from leapdecode.measure.contenders import Ours
 from leapdecode.measure.public import is_public
@@ -136,9 +137,10 @@ def perplexity(llm: LLM, prompts: Sequence[list[int]], answers: Sequence[str]) -
 
 def viewed(tokenizer: Any, trajectory: Trajectory) -> list[list[tuple[str, bool]]]:
     """A trajectory's states as texts of tokens, each with whether it is the fixed point's."""
+    spelt = TokenTexts(tokenizer)
     return [
         [
-            (tokenizer.decode([token]), token == right)
+            (spelt.text(token), token == right)
             for token, right in zip(state, trajectory[-1], strict=True)
         ]
         for state in trajectory

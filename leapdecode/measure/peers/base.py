@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
+from leapdecode.llm.detokenize import completion_text
 from leapdecode.measure.contenders import Contender, Outcome
 
 # not in any peer's texts
@@ -109,10 +110,10 @@ class PeerContender(ABC):
         own = frozenset() if sampling.ignore_eos else self.llm.end_tokens
         return sorted(own | set(sampling.stop_token_ids))
 
-    def outcome(self, token_ids: list[int], counts: dict[str, Any]) -> Outcome:
+    def outcome(self, prompt: list[int], token_ids: list[int], counts: dict[str, Any]) -> Outcome:
         """A text of this contender, decoded to words where there is a tokenizer."""
         tokenizer = self.llm.tokenizer
-        text = tokenizer.decode(token_ids, skip_special_tokens=True) if tokenizer else ""
+        text = completion_text(tokenizer, prompt, token_ids) if tokenizer else ""
         return Outcome(token_ids, text, counts, compared=self.same_model)
 
 

@@ -56,4 +56,4 @@ class Economize(PeerContender):
         said = found.tokens.tolist()
         seconds = time.perf_counter() - began
         rows = [event.tokens for event in found.cost.events if event.kind == "exact"]
-        return self.outcome(said, counts_of(len(rows), sum(rows), seconds))
+        return self.outcome(prompt, said, counts_of(len(rows), sum(rows), seconds))

@@ -60,4 +60,4 @@ class FlashSpec(PeerContender):
             found = engine.generate(ids, sampling.max_tokens, eos_token_ids=ends)
             said = found.output_ids[0, : found.n_tokens_generated].tolist()
             seconds = time.perf_counter() - began
-        return self.outcome(said, counts_of(target[0], target[1], seconds))
+        return self.outcome(prompt, said, counts_of(target[0], target[1], seconds))

@@ -60,8 +60,8 @@ class HuggingFace(PeerContender):
             )
             seconds = time.perf_counter() - began
         said = whole[0, len(prompt) :].tolist()
-        found = self.outcome(said, counts_of(target[0], target[1], seconds, draft))
-        return stopped(found, self.llm.tokenizer, sampling) if sampling.stop else found
+        found = self.outcome(prompt, said, counts_of(target[0], target[1], seconds, draft))
+        return stopped(found, self.llm.tokenizer, prompt, sampling) if sampling.stop else found
 
     def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:
         processors = [
@@ -93,13 +93,15 @@ class HuggingFace(PeerContender):
         )
 
 
-def stopped(outcome: Outcome, tokenizer: Any, sampling: SamplingParams) -> Outcome:
+def stopped(
+    outcome: Outcome, tokenizer: Any, prompt: list[int], sampling: SamplingParams
+) -> Outcome:
     """A text up to the token that completes its first stop string.
 
     transformers looks for stop strings at the end of a step, so steps of several tokens may go
     beyond one.
     """
-    stream = TextStream(tokenizer, tuple(sampling.stop))
+    stream = TextStream(tokenizer, tuple(sampling.stop), prompt)
     ids = outcome.token_ids
     place = next((at for at, token in enumerate(ids, 1) if stream.push(token)), len(ids))
     stream.finish()

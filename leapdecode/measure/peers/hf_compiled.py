@@ -58,7 +58,9 @@ class CompiledHuggingFace(HuggingFace):
         seconds = time.perf_counter() - began
         said = whole[0, len(prompt) :].tolist()
         # a hook would be compiled too; plain decoding has a forward per token, by definition
-        return self.outcome(said, counts_of(len(said), len(prompt) + len(said) - 1, seconds))
+        return self.outcome(
+            prompt, said, counts_of(len(said), len(prompt) + len(said) - 1, seconds)
+        )
 
     def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:
         chosen = sampling.logits_processors

@@ -95,6 +95,6 @@ class LlamaCpp(PeerContender):
         # each forward gives a token beside the accepted guesses
         forwards = times["predicted_n"] - times.get("draft_n_accepted", 0)
         rows = len(prompt) + forwards - 1 + times.get("draft_n", 0)
-        outcome = self.outcome(said, counts_of(forwards, rows, seconds))
+        outcome = self.outcome(prompt, said, counts_of(forwards, rows, seconds))
         outcome.text = whole["content"]
         return outcome
