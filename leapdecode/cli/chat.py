@@ -26,6 +26,7 @@ from leapdecode.cli.decoding import (
     TemperatureOption,
     TopKOption,
     TopPOption,
+    stated,
 )
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.core.sampling import SamplingParams
@@ -40,10 +41,10 @@ def chat(
     option: OptionOption = None,
     max_tokens: MaxTokensOption = 512,
     temperature: TemperatureOption = 0.0,
-    top_k: TopKOption = 0,
-    top_p: TopPOption = 1.0,
-    min_p: MinPOption = 0.0,
-    repetition_penalty: PenaltyOption = 1.0,
+    top_k: TopKOption = None,
+    top_p: TopPOption = None,
+    min_p: MinPOption = None,
+    repetition_penalty: PenaltyOption = None,
     seed: SeedOption = 0,
     stop: StopOption = None,
     budget: BudgetOption = None,
@@ -69,8 +70,10 @@ def chat(
       leapdecode chat -m path/to/model --json < messages.txt
     """
     sampling = SamplingParams(
-        max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-        repetition_penalty=repetition_penalty, seed=seed, stop=tuple(stop or ()),
+        max_tokens=max_tokens, temperature=temperature, seed=seed,
+        **stated(
+            top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, stop=stop,
+        ),
     )  # fmt: skip
     from leapdecode.engine.checks import check_budget
 

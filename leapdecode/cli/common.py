@@ -68,6 +68,14 @@ CacheMemoryOption = Annotated[
         help="most memory for cached tokens, as 512MB or 2GiB; default: 40% of what is free",
     ),
 ]
+GenerationConfigOption = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|ignore",
+        help="whether the model's generation config says how tokens are chosen where no option "
+        "does",
+    ),
+]
 BudgetOption = Annotated[
     str | None,
     typer.Option(
@@ -172,6 +180,7 @@ def open_llm(
     prefix_cache: bool = True,
     quantize: str | None = None,
     tensor_parallel: bool = False,
+    generation_config: str = "auto",
 ) -> Any:
     """The LLM of a command; a spinner on stderr while it loads, a note when it decodes plainly."""
     from rich.console import Console
@@ -193,6 +202,7 @@ def open_llm(
             exact="auto" if exact is None else exact,
             prepack="auto" if prepack is None else prepack, quantize=quantize, compile=compiled,
             cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,
+            generation_config=generation_config,
         )  # fmt: skip
     reason = getattr(llm.runner, "reason", None)
     if reason:

@@ -1,6 +1,6 @@
 """Options of the commands that decode one text at a time: the method, and how tokens are chosen."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,12 +10,17 @@ OptionOption = Annotated[
 ]
 MaxTokensOption = Annotated[int, typer.Option(help="most tokens to generate")]
 TemperatureOption = Annotated[float, typer.Option(help="0 is greedy")]
-TopKOption = Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")]
-TopPOption = Annotated[float, typer.Option(help="keep the tokens that make up this probability")]
-MinPOption = Annotated[
-    float, typer.Option(help="keep tokens at least this fraction as likely as the best")
+# those without a default take the model's, where its generation config has one
+TopKOption = Annotated[int | None, typer.Option(help="keep the k most likely tokens; 0 keeps all")]
+TopPOption = Annotated[
+    float | None, typer.Option(help="keep the tokens that make up this probability")
 ]
-PenaltyOption = Annotated[float, typer.Option(help="above 1 makes repeating less likely")]
+MinPOption = Annotated[
+    float | None, typer.Option(help="keep tokens at least this fraction as likely as the best")
+]
+PenaltyOption = Annotated[
+    float | None, typer.Option(help="above 1 makes repeating less likely; 1 changes nothing")
+]
 SeedOption = Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")]
 StopOption = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")
@@ -27,3 +32,8 @@ ColorOption = Annotated[
 SystemOption = Annotated[
     str | None, typer.Option(metavar="TEXT", help="a system message that goes before")
 ]
+
+
+def stated(**options: Any) -> dict[str, Any]:
+    """The options that were given; the others are left to the model's defaults."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -88,6 +88,7 @@ def _facts(llm: Any) -> dict[str, Any]:
         "attention": llm.model.config._attn_implementation,
         "context": llm.runner.max_length,
         "note": llm.runner.note,
+        "generation_config": llm.model_defaults.as_dict(),
     }
 
 

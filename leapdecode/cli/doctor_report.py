@@ -38,6 +38,9 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("model", f"{report['model']}: {report['class']}, {report['parameters']:,} parameters"),
         ("dtype", f"{report['dtype']}, {attention}, context {context}{quantized}{compiled}"),
     ]
+    defaults = ", ".join(f"{name} {value}" for name, value in report["generation_config"].items())
+    if defaults:
+        facts.append(("defaults", f"{defaults} (of the model; --generation-config ignore)"))
     if not report["trees"]:
         why = f"token trees: no: {report['reason']}"
         return [*facts, ("probe", f"{why}; it can be decoded plainly with --fallback")]

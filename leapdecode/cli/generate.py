@@ -26,6 +26,7 @@ from leapdecode.cli.decoding import (
     TemperatureOption,
     TopKOption,
     TopPOption,
+    stated,
 )
 from leapdecode.cli.given import read_prompt
 from leapdecode.cli.kept_files import check_place, read_pool, read_store
@@ -49,10 +50,10 @@ def generate(
     option: OptionOption = None,
     max_tokens: MaxTokensOption = 256,
     temperature: TemperatureOption = 0.0,
-    top_k: TopKOption = 0,
-    top_p: TopPOption = 1.0,
-    min_p: MinPOption = 0.0,
-    repetition_penalty: PenaltyOption = 1.0,
+    top_k: TopKOption = None,
+    top_p: TopPOption = None,
+    min_p: MinPOption = None,
+    repetition_penalty: PenaltyOption = None,
     seed: SeedOption = 0,
     stop: StopOption = None,
     verification: Annotated[
@@ -125,9 +126,10 @@ def generate(
       leapdecode generate --chat "Name three rivers." -m path/to/model.gguf
     """
     sampling = SamplingParams(
-        max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-        repetition_penalty=repetition_penalty, seed=seed, stop=tuple(stop or ()),
-        logprobs=logprobs,
+        max_tokens=max_tokens, temperature=temperature, seed=seed, logprobs=logprobs,
+        **stated(
+            top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, stop=stop,
+        ),
     )  # fmt: skip
     options = parse_options(method, option or [])
     text, most = read_prompt(prompt), parse_budget(budget)

@@ -16,6 +16,7 @@ from leapdecode.cli.common import (
     DtypeOption,
     ExactOption,
     FallbackOption,
+    GenerationConfigOption,
     ModelOption,
     PrepackOption,
     QuantizeOption,
@@ -53,6 +54,7 @@ class Models:
     quantize: QuantizeOption = None
     cache_memory: CacheMemoryOption = None
     fallback: FallbackOption = False
+    generation_config: GenerationConfigOption = "auto"
 
     @property
     def has_draft(self) -> bool:
@@ -76,6 +78,7 @@ class Models:
             self.fallback if fallback is None else fallback, compiled=self.compile,
             exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
             prefix_cache=prefix_cache, quantize=self.quantize, tensor_parallel=several,
+            generation_config=self.generation_config,
         )  # fmt: skip
 
 

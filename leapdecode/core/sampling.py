@@ -1,5 +1,6 @@
 """How tokens are chosen and when a text ends: the user's side of a request."""
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,23 @@ SEEDS = "a whole number from -2**63 to 2**64 - 1"
 SHOWN = 60  # characters of a wrong value that a message repeats
 
 
+def _notes_explicit_fields(cls: Any) -> Any:
+    """Let a data class note in `explicit` which fields it is given; `dataclasses.replace` hands
+    that on.
+    """
+    init, names = cls.__init__, [one.name for one in fields(cls)]
+
+    @functools.wraps(init)
+    def noting(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("explicit") is None:
+            kwargs["explicit"] = frozenset([*names[: len(args)], *kwargs]) - {"explicit"}
+        init(self, *args, **kwargs)
+
+    cls.__init__ = noting
+    return cls
+
+
+@_notes_explicit_fields
 @dataclass(frozen=True)
 class SamplingParams:
     """Sampling and stopping options of one request.
@@ -44,6 +62,9 @@ class SamplingParams:
             ones there, from the model's own logits, before any of the changes above; None gives
             none.
         processed_logprobs: from the logits after all changes instead, which tokens are drawn from.
+        explicit: names of the fields that the caller stated, found by itself. What is not stated,
+            and has its default value, is open to the model's own defaults, see
+            `leapdecode.llm.model_defaults`.
         logits_processors: called as `processor(ids, logits)` with ids [nodes, length] and logits
             [nodes, vocabulary], for guesses too. One that keeps state between calls is called once
             per token of the text, in order, which is then decoded plainly, with a warning. Which
@@ -68,6 +89,7 @@ class SamplingParams:
     logits_processors: Sequence[Callable[[Any, Any], Any]] = ()
     logprobs: int | None = None
     processed_logprobs: bool = False
+    explicit: frozenset[str] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, (holds, rule) in _ranges(self).items():
@@ -79,6 +101,10 @@ class SamplingParams:
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
+
+    def states(self, name: str) -> bool:
+        """Whether the caller stated a field, be it with its default value."""
+        return name in (self.explicit or ()) or getattr(self, name) != getattr(USUAL, name)
 
 
 def _ranges(p: SamplingParams) -> dict[str, tuple[bool, str]]:
@@ -190,3 +216,6 @@ def _shown(value: Any) -> str:
     except ValueError:  # Python writes no number of thousands of digits
         text = f"a huge {type(value).__name__}"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+USUAL = SamplingParams()

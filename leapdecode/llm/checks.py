@@ -46,6 +46,12 @@ def check_batch_size(batch_size: Any) -> None:
         raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
 
 
+def check_generation_config(value: Any) -> None:
+    """Raise `OptionError` unless it is "auto" or "ignore"."""
+    if value not in ("auto", "ignore"):
+        raise OptionError(f"generation_config={value!r} must be 'auto' or 'ignore'")
+
+
 def checked(sampling: SamplingParams | None) -> SamplingParams:
     if sampling is not None and not isinstance(sampling, SamplingParams):
         raise OptionError(f"sampling takes SamplingParams(...), not {type(sampling).__name__}")

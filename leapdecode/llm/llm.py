@@ -11,12 +11,14 @@ from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import (
     check_batch_size,
+    check_generation_config,
     check_loading,
     check_tokenizer,
     check_vocabularies,
     checked,
 )
 from leapdecode.llm.loading import end_tokens, load, prepacks
+from leapdecode.llm.model_defaults import ModelDefaults
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
@@ -62,6 +64,9 @@ class LLM:
         prefix_cache: keep the keys and values of texts that have ended for prompts that begin
             alike, a chat's next turn for one. Under exact decoding texts stay the same bit for bit.
             When the model changes they are dropped, see `forget`.
+        generation_config: "auto": the model's generation config says how tokens are chosen where
+            `SamplingParams` does not, see `leapdecode.llm.model_defaults`; "ignore" leaves it out,
+            but for end tokens.
         tensor_parallel: under `torchrun`, split the target among its processes, see
             `leapdecode.model.ranks`; all must make the same calls, and get the same results.
 
@@ -90,8 +95,10 @@ class LLM:
         cache_memory: int | str | None = None,
         prefix_cache: bool = True,
         tensor_parallel: bool = False,
+        generation_config: str = "auto",
     ) -> None:
         check_tokenizer(tokenizer)
+        check_generation_config(generation_config)
         limit = None if cache_memory is None else parse_size(cache_memory)
         check_loading(exact, prepack, quantize)
         ranks = joined(device) if tensor_parallel else ALONE
@@ -112,6 +119,8 @@ class LLM:
             else None
         )
         self.wanted_exact = exact
+        self.generation_config = generation_config
+        self.model_defaults.warn()
         self.lock = threading.RLock()
         free = limit or default_limit(self.runner.device)
         self.memory = CacheMemory(None if free is None else ranks.least(free))
@@ -132,6 +141,18 @@ class LLM:
     def end_tokens(self) -> frozenset[int]:
         """Ids that end a text: those of the generation config, or the tokenizer's."""
         return end_tokens(self.model, self.tokenizer)
+
+    @property
+    def model_defaults(self) -> ModelDefaults:
+        """What the model's generation config says now of how tokens are chosen."""
+        config = self.model.generation_config if self.generation_config == "auto" else None
+        return ModelDefaults(config, self.end_tokens, self.runner.device)
+
+    def filled(self, sampling: SamplingParams, prompt_length: int) -> SamplingParams:
+        """`sampling` with the model's defaults where it says nothing, for a prompt of so many
+        tokens.
+        """
+        return self.model_defaults.fill(sampling, prompt_length)
 
     def reset_prefix_cache(self) -> None:
         """Forget what is kept of texts that have ended."""

@@ -37,6 +37,7 @@ class Result:
         audit: what `--audit` found, if it was asked for.
         logprobs: per generated token its log-probability and the likeliest tokens', where
             `SamplingParams.logprobs` asked for them.
+        model_defaults: what was taken from the model's generation config, by its names there.
         artifacts: what the method kept for the caller, by name (jacobi with `record`:
             "trajectory").
     """
@@ -56,6 +57,7 @@ class Result:
     audit: dict[str, Any] | None = None
     logprobs: list[TokenLogprobs] | None = field(default=None, repr=False)
     artifacts: dict[str, Any] = field(default_factory=dict, repr=False)
+    model_defaults: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `leapdecode generate --json`; it has "logprobs" where they were asked
@@ -79,5 +81,6 @@ class Result:
                 if self.logprobs is None
                 else {"logprobs": [asdict(one) for one in self.logprobs]}
             ),
+            "model_defaults": self.model_defaults,
             "audit": self.audit,
         }

@@ -29,7 +29,10 @@ DEFAULT_METHOD = DEFAULT
 class Run:
     """Binds a request to the text stream that detokenizes it (none without a tokenizer)."""
 
-    def __init__(self, request: Request, tokenizer: Any) -> None:
+    def __init__(
+        self, request: Request, tokenizer: Any, model_defaults: dict[str, Any] | None = None
+    ) -> None:
+        self.model_defaults = model_defaults or {}
         stop = tuple(request.sampling.stop)
         self.text = (
             TextStream(tokenizer, stop, request.prompt_ids) if tokenizer is not None else None
@@ -89,6 +92,7 @@ class Run:
             pieces=self.text.pieces if self.text else [],
             logprobs=sequence.logprobs if sequence.params.logprobs is not None else None,
             artifacts=output.artifacts,
+            model_defaults=self.model_defaults,
         )
 
 
@@ -112,6 +116,7 @@ def runs_of(
         raise OptionError(
             "stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids"
         )
+    used = llm.model_defaults.used_by(sampling)
     if "row_budget" in options:
         warnings.warn("row_budget is now called budget", DeprecationWarning, stacklevel=3)
         budget = options.pop("row_budget")
@@ -120,10 +125,11 @@ def runs_of(
     runs = []
     for number, prompt in enumerate(prompts):
         ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
+        filled = llm.filled(sampling, len(ids))
         for own in streams[number]:
             request = Request(
                 ids,
-                sampling,
+                filled,
                 method,
                 options,
                 verification,
@@ -135,7 +141,7 @@ def runs_of(
                 cache_salt,
                 watch=watch,
             )
-            runs.append(Run(request, llm.tokenizer))
+            runs.append(Run(request, llm.tokenizer, used))
     return runs
 
 

@@ -98,6 +98,7 @@ def explain(
     ended = place == min(len(said), len(reference))
     if exact or ended or not isinstance(llm.runner, Runner):
         return Audit(len(said), 0, 0, 1, place, 0.0, 0.0, exact)
+    sampling = llm.filled(sampling, len(prompt))
     with llm.runner.own:
         plain_NV, noise = yardstick(llm.model, prompt + said[:-1], said, llm.runner.rounding)
     scale = max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)

@@ -59,6 +59,7 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
             compile=compiled,
             cache_memory=llm.memory.limit,
             prefix_cache=kept,
+            generation_config=llm.generation_config,
         )
         return Ours(twin, method, options)
     return Ours(llm, method, options)

@@ -17,7 +17,11 @@ from leapdecode.model.facts import weights_digest
 def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any]:
     """A run is resumed only where all of it is equal but for argv."""
     llm: Any = bench.llm
-    asked = {key: one for key, one in asdict(bench.sampling).items() if key != "logits_processors"}
+    asked = {
+        key: one
+        for key, one in asdict(bench.sampling).items()
+        if key not in ("logits_processors", "explicit")
+    }
     return {
         "model": llm.name,
         "draft": draft or (llm.name if llm.draft is not None else None),

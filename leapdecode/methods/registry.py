@@ -10,7 +10,7 @@ from leapdecode.methods.base import Method
 from leapdecode.plugins import find_classes
 
 DEFAULT = "auto"
-SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)} - {"seed"}
+SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)} - {"seed", "explicit"}
 
 
 @functools.cache

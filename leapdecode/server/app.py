@@ -82,6 +82,7 @@ def add_models(app: FastAPI, service: Service) -> None:
             "created": began,
             "owned_by": "leapdecode",
             "max_model_len": llm.runner.max_length,
+            "generation_config": llm.model_defaults.as_dict(),
         }
 
     @app.head("/health", include_in_schema=False)

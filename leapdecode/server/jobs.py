@@ -149,11 +149,13 @@ class Jobs:
         """Fields of `SamplingParams` that say how tokens are chosen."""
         said: dict[str, Any] = {
             "temperature": 1.0 if body.temperature is None else body.temperature,
-            "top_k": max(body.top_k or 0, 0),
             "seed": secrets.randbits(63) if body.seed is None else body.seed,
             "logit_bias": self._bias(body.logit_bias or {}),
-            "stop": body.stop or (),
         }
+        if body.stop is not None:
+            said["stop"] = body.stop
+        if body.top_k is not None:
+            said["top_k"] = max(body.top_k, 0)
         for name in (
             "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
             "stop_token_ids", "ignore_eos",

@@ -52,6 +52,7 @@ class PeerContender(ABC):
 
     Attributes:
         takes_processors: whether logits processors are applied.
+        follows_the_model: whether it applies the rules of the model's generation config itself.
         samples: whether it decodes with a temperature, too.
         left_out: sampling parameters that it does not have.
         same_weights: whether it runs the weights of `llm`, so that its texts are compared with
@@ -63,6 +64,7 @@ class PeerContender(ABC):
     options: dict[str, Any] = field(default_factory=dict)
     learns: ClassVar[bool] = False
     takes_processors: ClassVar[bool] = False
+    follows_the_model: ClassVar[bool] = False
     samples: ClassVar[bool] = False
     same_weights: ClassVar[bool] = True
     left_out: ClassVar[tuple[str, ...]] = LEFT_OUT
@@ -83,8 +85,13 @@ class PeerContender(ABC):
         self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
     ) -> list[Outcome]:
         """Decode a unit of prompts, one after the other."""
-        self.check(sampling)
-        return [self._one(prompt, sampling) for prompt in prompts]
+        found = []
+        for prompt in prompts:
+            defaults = self.llm.model_defaults
+            filled = defaults.fill(sampling, len(prompt), with_rules=not self.follows_the_model)
+            self.check(filled)
+            found.append(self._one(prompt, filled))
+        return found
 
     def check(self, sampling: SamplingParams) -> None:
         """Raise `OptionError` for what the peer would leave out without a word."""

@@ -36,6 +36,7 @@ class HuggingFace(PeerContender):
     """
 
     takes_processors: ClassVar[bool] = True
+    follows_the_model: ClassVar[bool] = True
     samples: ClassVar[bool] = True
     left_out: ClassVar[tuple[str, ...]] = tuple(name for name in LEFT_OUT if name != "stop")
 
