@@ -11,6 +11,7 @@ import uvicorn
 from leapdecode import LLM, AsyncLLM
 from leapdecode.server.app import make_app
 from leapdecode.server.service import Service
+from leapdecode.server.serving import configured
 from leapdecode.server.settings import Settings
 
 HOST = "127.0.0.1"
@@ -49,10 +50,11 @@ class Client:
 
 
 class Served(Client):
-    """A server's port, its service, and its model."""
+    """A server's port, its service, its model, and its open connections."""
 
-    def __init__(self, service, port):
+    def __init__(self, service, port, connections):
         super().__init__(port)
+        self.connections = connections
         self.service, self.llm = service, service.llm.llm
 
     def idle(self, seconds=5.0):
@@ -71,16 +73,16 @@ def serving(llm=None, batch_size=4, **settings):
     """A server in a thread, stopped at the end."""
     owned = AsyncLLM(llm or LLM("demo", exact=True), batch_size=batch_size)
     service = Service(owned, Settings(("demo", "other"), **settings))
-    config = uvicorn.Config(
-        make_app(service), host=HOST, port=0, log_level="warning", lifespan="off"
-    )
+    config = configured(make_app(service), service.settings)
+    config.host, config.port = HOST, 0
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         time.sleep(0.01)
     try:
-        yield Served(service, server.servers[0].sockets[0].getsockname()[1])
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Served(service, port, server.server_state.connections)
     finally:
         server.should_exit = True
         thread.join()

@@ -34,7 +34,8 @@ def serve(
         float, typer.Option(min=0.1, help="a request that takes longer is ended")
     ] = 600.0,
     patience: Annotated[
-        float, typer.Option(min=0.1, help="seconds for a client to send or to read")
+        float,
+        typer.Option(min=0.1, help="seconds for a client to send, to read, or between requests"),
     ] = 30.0,
     grace: Annotated[
         float, typer.Option(min=1.0, help="seconds for requests under way at SIGTERM")
@@ -45,6 +46,13 @@ def serve(
     cors: Annotated[
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="web pages that may ask; * for all; may be repeated"),
+    ] = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="whose X-Forwarded-For is believed: an address or a network; may be repeated",
+        ),
     ] = None,
     replicas: Annotated[
         int, typer.Option(min=1, help="servers of the same model behind one port, on Ray Serve")
@@ -88,6 +96,7 @@ def serve(
     settings = Settings(
         tuple(served_model_name or ()), tuple(api_key or ()), tuple(cors or ()), method,
         max_queue, max_tokens, max_body, request_seconds, patience, grace, _say if log else None,
+        tuple(proxy or ()),
     )  # fmt: skip
     listener = bound(host, port)
     if replicas > 1:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from leapdecode.plain import one_line
 
 QUIET = ("/health", "/metrics")  # asked every few seconds, by machines
-MOST = 200  # characters of a path
+MOST = 200  # characters of a path, or of an address that a proxy tells
 
 
 class AccessLog:
@@ -38,7 +38,7 @@ class AccessLog:
         try:
             await self.app(scope, receive, noted)
         finally:
-            client = (scope.get("client") or ("-",))[0]
+            client = one_line((scope.get("client") or ("-",))[0])[:MOST]
             path = one_line(scope["path"])[:MOST]
             self.tell(
                 f"{time.strftime('%H:%M:%S')} {client} {scope['method']} {path} {status} "

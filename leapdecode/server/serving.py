@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import math
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -19,6 +21,7 @@ from starlette.types import ASGIApp
 from leapdecode.errors import OptionError
 from leapdecode.llm.async_llm import AsyncLLM
 from leapdecode.server.app import make_app
+from leapdecode.server.connections import Connection
 from leapdecode.server.service import Service, warm_up
 from leapdecode.server.settings import Settings
 
@@ -81,6 +84,7 @@ class Server(uvicorn.Server):
             # a watchdog in C: it needs no interpreter lock, says where the threads are, and exits
             seconds = self.served.settings.grace + STUCK
             faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)
+        self.force_exit = self.should_exit  # the second signal
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -140,6 +144,19 @@ def serve(
         service.close()
 
 
+def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """uvicorn's configuration: h11 limits heads, and forwarded addresses are believed of known
+    proxies alone.
+    """
+    connection: Any = partial(Connection, patience=settings.patience)
+    return uvicorn.Config(
+        app, http=connection, log_level="warning", lifespan="off", ws="none",
+        timeout_graceful_shutdown=max(int(settings.grace), 1),
+        timeout_keep_alive=math.ceil(settings.patience), access_log=False, server_header=False,
+        proxy_headers=bool(settings.proxies), forwarded_allow_ips=list(settings.proxies),
+    )  # fmt: skip
+
+
 async def listen(
     app: ASGIApp, served: Served, listener: socket.socket, on_ready: Callable[[str, int], None],
     ends_process: bool = False,
@@ -149,9 +166,5 @@ async def listen(
     With `ends_process` a signal ends the process soon after the grace time, whatever its threads
     do; the exit code is 1 then.
     """
-    config = uvicorn.Config(
-        app, log_level="warning", lifespan="off", ws="none",
-        timeout_graceful_shutdown=max(int(served.settings.grace), 1), timeout_keep_alive=30,
-        limit_concurrency=None, access_log=False, server_header=False,
-    )  # fmt: skip
+    config = configured(app, served.settings)
     await Server(config, served, on_ready, ends_process).serve(sockets=[listener])

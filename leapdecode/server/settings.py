@@ -19,9 +19,11 @@ class Settings:
         max_tokens: most tokens of an answer.
         max_body: most bytes of a request's body.
         request_seconds: after which a request is ended with an error.
-        patience: seconds that a client may take to send its body, or to read what was sent.
+        patience: seconds that a client may take to send a request's head, its body, to read what
+            was sent, and between two requests of a connection.
         grace: seconds for requests under way when the server is told to stop.
         log: takes a line for every request, and what the server has to say; None: nothing is said.
+        proxies: addresses or networks whose word of a client's address is believed.
     """
 
     names: tuple[str, ...]
@@ -35,3 +37,4 @@ class Settings:
     patience: float = 30.0
     grace: float = 30.0
     log: Callable[[str], None] | None = None
+    proxies: tuple[str, ...] = ()
