@@ -298,6 +298,46 @@ def test_a_text_does_not_depend_on_who_else_is_served(served):
         assert text == alone(served, body["prompt"], **kept).text, body
 
 
+def test_texts_are_right_beside_clients_that_leave(served):
+    """Of 24 that stream, a third leaves after a first token; nothing of them stays."""
+    bodies = [
+        {
+            "prompt": [PROMPT, "def add(a, b):", "Once there was"][number % 3], "seed": number,
+            "temperature": [0, 0.7][number % 2], "max_tokens": 16 if number % 3 else 400,
+            "method": METHODS[number % len(METHODS)], "ignore_eos": True, "stream": True,
+        }
+        for number in range(24)
+    ]  # fmt: skip
+    texts = {}
+
+    def read(number):
+        connection = http.client.HTTPConnection(HOST, served.port, timeout=300)
+        connection.request("POST", "/v1/completions", json.dumps(bodies[number]))
+        answer, text = connection.getresponse(), ""
+        while (line := answer.readline()) and line != b"data: [DONE]\n":
+            if line.startswith(b"data: "):
+                text += json.loads(line.removeprefix(b"data: "))["choices"][0]["text"]
+            if text and number % 3 == 0:
+                break
+        texts[number] = text
+        connection.close()
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, body in enumerate(bodies):
+        kept = {key: body[key] for key in ("max_tokens", "temperature", "seed", "ignore_eos")}
+        kept["max_tokens"] = 16
+        expected = alone(served, body["prompt"], **kept).text
+        assert texts[number] == expected or (number % 3 == 0 and texts[number]), body
+    assert served.idle(seconds=60)
+    engine = served.service.llm.engine
+    assert not engine.active
+    assert not served.service.tickets
+
+
 def test_every_path_has_a_mask_of_its_own(served):
     """Nodes of one depth, forth and back: each sees what its own path allows."""
     jobs, tokenizer = served.service.jobs, served.llm.tokenizer

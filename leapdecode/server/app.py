@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -32,7 +31,14 @@ from leapdecode.server.openapi import described, documented
 from leapdecode.server.reading import read
 from leapdecode.server.service import News, Service
 from leapdecode.server.settings import Settings
-from leapdecode.server.streams import ClientLeft, EventStream, body_of, chunks, while_client_waits
+from leapdecode.server.streams import (
+    ClientLeft,
+    EventStream,
+    body_of,
+    chunks,
+    document,
+    while_client_waits,
+)
 
 Body = TypeVar("Body", bound=BaseModel)
 LARGE = 100_000  # bytes of a body that is not read on the event loop
@@ -202,21 +208,13 @@ async def answer(
         news = service.news(job, ticket)
         if not body.stream:
             results = await while_client_waits(request.receive, whole(job, news))
-            return Response(
-                await service.run(dumped, writer.whole(results, job.samples)),
-                media_type="application/json",
-            )
+            return document(writer.whole(results, job.samples), service.settings.patience)
         first = await while_client_waits(request.receive, anext(news))  # type: ignore[arg-type]
     except BaseException:
         ticket.release()
         raise
-    options = body.stream_options
-    events = chunks(job, writer, news, first, options is not None and options.include_usage)
+    events = chunks(job, writer, news, first, body.stream_options)
     return EventStream(events, service.settings.patience, ticket.release)
-
-
-def dumped(document: Any) -> str:
-    return json.dumps(document, ensure_ascii=False)
 
 
 async def whole(job: Job, news: AsyncGenerator[News, None]) -> list[Result]:
@@ -236,7 +234,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
     failure = failure_of(error)
-    return JSONResponse(failure.body, failure.status)
+    return JSONResponse(failure.body, failure.status, dict(failure.headers))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

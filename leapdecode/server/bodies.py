@@ -50,32 +50,53 @@ class TextPart(Strict):
 
     type: Literal["text"]
     text: Text
+    # what clients add, which changes no text
+    annotations: Any = None
+    cache_control: Any = None
+    id: Any = None
+    index: Any = None
 
 
 class Message(Strict):
     """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Text | Annotated[list[TextPart], Field(min_length=1, max_length=1000, fail_fast=True)]
+    content: (
+        Text
+        | Annotated[list[TextPart], Field(min_length=1, max_length=1000, fail_fast=True)]
+        | None
+    ) = None
     name: Annotated[str, Field(max_length=1000)] | None = None
     # what clients send back of an answer
     refusal: None = None
     annotations: Empty | None = None
     audio: None = None
     function_call: None = None
-    reasoning_content: None = None
     tool_calls: Empty | None = None
+    images: Empty | None = None
+    # templates leave earlier thoughts out; the rest is for the clients' own records
+    reasoning: Text | None = None
+    reasoning_content: Text | None = None
+    thinking_blocks: Any = None
+    cache_control: Any = None
+    id: Any = None
+    parsed: Any = None
+    provider_specific_fields: Any = None
+
+    @model_validator(mode="after")
+    def _has_content(self) -> Message:
+        if self.content is None and self.role != "assistant":
+            raise PydanticCustomError("content", "only an assistant's content may be null")
+        return self
 
     @property
     def plain(self) -> dict[str, str]:
         """The message as chat templates take it."""
-        text = (
-            self.content
-            if isinstance(self.content, str)
-            else "\n".join(part.text for part in self.content)
-        )
+        content = self.content or ""
+        if not isinstance(content, str):
+            content = "\n".join(part.text for part in content)
         role = "system" if self.role == "developer" else self.role
-        return {"role": role, "content": text}
+        return {"role": role, "content": content}
 
 
 Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)]
@@ -108,7 +129,7 @@ class ChatCompletion(Common):
 
     @model_validator(mode="after")
     def _logprobs_belong(self) -> ChatCompletion:
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise PydanticCustomError("logprobs", "top_logprobs goes with logprobs: true")
         if None not in (self.max_tokens, self.max_completion_tokens):
             raise PydanticCustomError("length", "max_tokens is max_completion_tokens: give one")

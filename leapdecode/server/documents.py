@@ -5,10 +5,11 @@ Facts about speculation have the names of vLLM's `metrics.speculative_decoding`.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from leapdecode.core import TokenLogprobs
@@ -16,6 +17,59 @@ from leapdecode.llm.detokenize import TokenTexts
 from leapdecode.llm.result import Piece, Result
 
 Document = dict[str, Any]
+PIECE = 1 << 16  # characters of a document that are written at a time
+
+
+class Rows:
+    """Values that are made when they are written, as an array: a long answer's tokens, say.
+
+    All of them at once would take hundreds of MiB, and seconds in which nothing else goes on.
+    """
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self.values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+
+def dumped(value: Any) -> str:
+    """A value as JSON, all at once."""
+    return json.dumps(value, ensure_ascii=False, default=list)
+
+
+def pieces_of(document: Document) -> Iterator[str]:
+    """A document as JSON, in pieces of about `PIECE` characters."""
+    parts, size = list[str](), 0
+    for part in _parts(document):
+        parts.append(part)
+        size += len(part)
+        if size >= PIECE:
+            yield "".join(parts)
+            parts, size = [], 0
+    yield "".join(parts)
+
+
+def _parts(value: Any) -> Iterator[str]:
+    """JSON by its parts; what stands in `Rows` is a part of its own each, whatever else is one."""
+    if isinstance(value, dict):
+        for number, (key, inside) in enumerate(value.items()):
+            yield f"{', ' if number else '{'}{dumped(key)}: "
+            yield from _parts(inside)
+        yield "}" if value else "{}"
+    elif isinstance(value, Rows | Choices):
+        start = "["
+        for inside in value:
+            yield start
+            yield from _parts(inside) if isinstance(value, Choices) else (dumped(inside),)
+            start = ", "
+        yield "]" if start == ", " else "[]"
+    else:
+        yield dumped(value)
+
+
+class Choices(list[Any]):
+    """The texts of an answer, which have `Rows` inside."""
 
 
 class Writer:
@@ -30,6 +84,7 @@ class Writer:
 
     def __init__(self, model: str, tokenizer: Any) -> None:
         self.tokens = TokenTexts(tokenizer)
+        self.known = dict[int, tuple[str, bytes]]()  # tokens as text and bytes
         self.head: Document = {
             "id": f"{self.prefix}-{uuid.uuid4().hex}",
             "object": self.kind,
@@ -39,7 +94,7 @@ class Writer:
 
     def whole(self, results: Sequence[Result], samples: int) -> Document:
         """The answer to a request that is not streamed."""
-        choices = [self.choice(number, result) for number, result in enumerate(results)]
+        choices = Choices(self.choice(number, result) for number, result in enumerate(results))
         return {**self.head, "choices": choices, **self.facts(results, samples)}
 
     def facts(self, results: Sequence[Result], samples: int) -> Document:
@@ -51,7 +106,8 @@ class Writer:
         }
         traces = [result.artifacts["trace"] for result in results if "trace" in result.artifacts]
         if traces:
-            said["explain"] = traces
+            steps = [{**trace, "steps": Rows(trace["steps"])} for trace in traces]
+            said["explain"] = Choices(steps)
         return said
 
     def chunk(self, choices: list[Document], **more: Any) -> Document:
@@ -72,15 +128,22 @@ class Writer:
 
     def shown(self, token: int) -> str:
         """A token as text; part of a character in OpenAI's form, as `bytes:\\xf0\\x9f`."""
-        raw = self.raw(token)
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            return "bytes:" + "".join(f"\\x{one:02x}" for one in raw)
+        return self._known(token)[0]
 
     def raw(self, token: int) -> bytes:
         """A token's bytes."""
-        return self.tokens.bytes(token)
+        return self._known(token)[1]
+
+    def _known(self, token: int) -> tuple[str, bytes]:
+        known = self.known.get(token)
+        if known is None:
+            raw = self.tokens.bytes(token)
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError:
+                text = "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+            known = self.known[token] = text, raw
+        return known
 
 
 class CompletionWriter(Writer):
@@ -111,12 +174,12 @@ class CompletionWriter(Writer):
                 starts.append(self.offsets[number])
                 self.offsets[number] += len(piece)
             document["logprobs"] = {
-                "tokens": [self.shown(one.token_id) for one in logprobs],
-                "token_logprobs": [one.logprob for one in logprobs],
-                "top_logprobs": [
+                "tokens": Rows(self.shown(one.token_id) for one in logprobs),
+                "token_logprobs": Rows(one.logprob for one in logprobs),
+                "top_logprobs": Rows(
                     {self.shown(token): value for token, value in one.top.items()}
                     for one in logprobs
-                ],
+                ),
                 "text_offset": starts,
             }
         document["finish_reason"] = ended
@@ -151,11 +214,11 @@ class ChatWriter(Writer):
     def _logprobs(self, found: Sequence[TokenLogprobs]) -> Document | None:
         if not found:
             return None
-        content = []
-        for one in found:
-            top = [self._token(token, value) for token, value in one.top.items()]
-            content.append({**self._token(one.token_id, one.logprob), "top_logprobs": top})
-        return {"content": content, "refusal": None}
+        return {"content": Rows(map(self._described, found)), "refusal": None}
+
+    def _described(self, token: TokenLogprobs) -> Document:
+        top = [self._token(other, value) for other, value in token.top.items()]
+        return {**self._token(token.token_id, token.logprob), "top_logprobs": top}
 
     def _token(self, token: int, logprob: float) -> Document:
         return {"token": self.shown(token), "logprob": logprob, "bytes": list(self.raw(token))}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from leapdecode.errors import LeapdecodeError
-from leapdecode.plain import one_line
 
+LOGGER = logging.getLogger("leapdecode.server")
 TYPES = {
     401: "authentication_error",
     404: "not_found_error",
@@ -57,12 +59,20 @@ def too_late(seconds: float) -> Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a client is told of an error; a user's own is a 400, whatever else is a 500."""
+    """What a client is told of an error; a user's own is a 400, whatever else is a 500.
+
+    A fault of the server's is logged with its traceback, under an id that the client is told.
+    """
     if isinstance(error, Failure):
         return error
     if isinstance(error, LeapdecodeError) and error.exit_code == 2:
         return Failure(400, str(error))
     if isinstance(error, LeapdecodeError):
         return Failure(500, str(error))
-    kind, said = type(error).__name__, one_line(str(error))
-    return Failure(500, f"the server failed on this request ({kind}: {said})")
+    request_id = uuid.uuid4().hex
+    LOGGER.error("request %s failed", request_id, exc_info=error)
+    return Failure(
+        500,
+        f"the server failed on this request; its log tells why, under the request id {request_id}",
+        headers={"X-Request-Id": request_id},
+    )

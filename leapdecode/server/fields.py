@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 MOST_SAMPLES, MOST_STOPS, MOST_BIASES = 128, 16, 1024
 MOST_ROWS = 256  # of a forward for one text, and of any number among a method's options
 Text = Annotated[str, Field(max_length=10_000_000)]
-Stop = Annotated[str, Field(min_length=1, max_length=1000)]
+Stop = Annotated[str, Field(max_length=1000)]  # "" stops nothing
 TokenId = Annotated[int, Field(ge=0, lt=1 << 31)]
 # a list stops at its first fault: a body of a million wrong items must not make a million errors
 TokenIds = Annotated[list[TokenId], Field(min_length=1, max_length=1 << 20, fail_fast=True)]
@@ -29,6 +29,25 @@ EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "safety_identifier": (ANY,),
     "service_tier": ("auto", "default"),
     "store": (False,),
+    # vLLM's, which its clients send at their defaults
+    "allowed_token_ids": (),
+    "bad_words": ([],),
+    "early_stopping": (False,),
+    "include_stop_str_in_output": (False,),
+    "kv_transfer_params": (),
+    "length_penalty": (1.0, 1),
+    "logits_processors": ([],),
+    "min_tokens": (0,),
+    "priority": (0,),
+    "prompt_logprobs": (),
+    "request_id": (ANY,),
+    "return_token_ids": (False,),
+    "return_tokens_as_token_ids": (False,),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "truncate_prompt_tokens": (),
+    "use_beam_search": (False,),
+    "vllm_xargs": ({},),
 }
 
 
@@ -39,9 +58,12 @@ class Strict(BaseModel):
 
 
 class StreamOptions(Strict):
-    """`stream_options`: whether a last chunk carries the usage."""
+    """`stream_options`: whether a last chunk carries the usage, and with vLLM's
+    `continuous_usage_stats` every chunk.
+    """
 
     include_usage: bool = False
+    continuous_usage_stats: bool = False
     include_obfuscation: Literal[False] = False
 
 
@@ -96,7 +118,7 @@ class Common(Strict):
     model: Annotated[str, Field(max_length=1000)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=1 << 31)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     n: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None

@@ -147,13 +147,14 @@ class Jobs:
 
     def _chosen(self, body: Completion | ChatCompletion) -> dict[str, Any]:
         """Fields of `SamplingParams` that say how tokens are chosen."""
+        stops = [body.stop] if isinstance(body.stop, str) else body.stop or ()
         said: dict[str, Any] = {
             "temperature": 1.0 if body.temperature is None else body.temperature,
             "seed": secrets.randbits(63) if body.seed is None else body.seed,
             "logit_bias": self._bias(body.logit_bias or {}),
         }
         if body.stop is not None:
-            said["stop"] = body.stop
+            said["stop"] = [stop for stop in stops if stop]
         if body.top_k is not None:
             said["top_k"] = max(body.top_k, 0)
         for name in (
@@ -163,6 +164,9 @@ class Jobs:
             value = getattr(body, name)
             if value is not None:
                 said[name] = value
+        if body.top_p == 0:  # the smallest nucleus
+            said["top_k"] = 1
+            del said["top_p"]
         return said
 
     def _bias(self, given: Mapping[str, float]) -> dict[int, float]:

@@ -32,7 +32,9 @@ STOPPING = "the server is stopping; ask again later, or another one"
 
 def warm_up(llm: LLM, method: str) -> None:
     """Decode a few tokens: what a method measures on this machine is to keep no client waiting."""
-    llm.generate("Hello", method=method, sampling=SamplingParams(max_tokens=4))
+    ends = llm.end_tokens  # token ids: not every vocabulary has a word of ours
+    token = next(token for token in range(llm.runner.vocabulary) if token not in ends)
+    llm.generate([token], method=method, sampling=SamplingParams(max_tokens=4, ignore_eos=True))
 
 
 class Ticket:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncGenerator, Callable, Coroutine
+import itertools
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
@@ -13,8 +14,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from leapdecode.llm.result import Result
-from leapdecode.server.documents import Document, Writer
+from leapdecode.server.documents import Document, Writer, dumped, pieces_of
 from leapdecode.server.failures import Failure, failure_of
+from leapdecode.server.fields import StreamOptions
 from leapdecode.server.jobs import Job
 from leapdecode.server.service import News
 
@@ -28,30 +30,62 @@ class ClientLeft(Exception):
 
 def event(document: Document) -> bytes:
     """A document as a server-sent event."""
-    return f"data: {json.dumps(document, ensure_ascii=False)}\n\n".encode()
+    return f"data: {dumped(document)}\n\n".encode()
+
+
+def document(content: Document, patience: float) -> Response:
+    """A document as an answer. A long one is written piece by piece, and others go on meanwhile."""
+    pieces = pieces_of(content)
+    first, second = next(pieces), next(pieces, None)
+    if second is None:
+        return Response(first, media_type="application/json")
+    written = _written(itertools.chain((first, second), pieces))
+    return EventStream(written, patience, lambda: None, media_type="application/json")
+
+
+async def _written(pieces: Iterator[str]) -> AsyncGenerator[bytes, None]:
+    for piece in pieces:
+        yield piece.encode()
+        await asyncio.sleep(0)
 
 
 async def chunks(
-    job: Job, writer: Writer, news: AsyncGenerator[News, None], first: News, with_usage: bool
-) -> AsyncGenerator[bytes, None]:
+    job: Job, writer: Writer, news: AsyncGenerator[News, None], first: News,
+    options: StreamOptions | None,
+) -> AsyncGenerator[bytes, None]:  # fmt: skip
     """The events of a streamed answer; `first` is what `news` said already."""
-    results = dict[int, Result]()
-    more: Document = {"usage": None} if with_usage else {}
+    results, tokens = dict[int, Result](), Counter[int]()
+    with_usage = options is not None and options.include_usage
+    continuous = with_usage and options is not None and options.continuous_usage_stats
+    prompt = sum(map(len, job.prompts))
+
+    def chunk(choices: list[Document]) -> bytes:
+        usage: Document = {"usage": None} if with_usage else {}
+        if continuous:
+            generated = tokens.total()
+            usage["usage"] = {
+                "prompt_tokens": prompt, "completion_tokens": generated,
+                "total_tokens": prompt + generated,
+            }  # fmt: skip
+        return event(writer.chunk(choices, **usage))
+
     openings = [one for one in map(writer.opening, range(job.count)) if one is not None]
     async with aclosing(news) as everything:
         if openings:
-            yield event(writer.chunk(openings, **more))
+            yield chunk(openings)
         try:
             number, said = first
             while True:
                 if isinstance(said, Result):
                     results[number] = said
-                    part = writer.part(number, (), said.finish_reason)
-                    yield event(writer.chunk([part], **more))
+                    tokens[number] = len(said.token_ids)
+                    yield chunk([writer.part(number, (), said.finish_reason)])
                     if len(results) == job.count:
                         break
-                elif any(piece.text or piece.logprobs for piece in said):
-                    yield event(writer.chunk([writer.part(number, said, None)], **more))
+                else:
+                    tokens[number] += len(said)
+                    if any(piece.text or piece.logprobs for piece in said):
+                        yield chunk([writer.part(number, said, None)])
                 number, said = await anext(everything)
         except Exception as error:  # the status has been sent: the stream itself tells
             yield event(failure_of(error).body)
@@ -63,16 +97,17 @@ async def chunks(
 
 
 class EventStream(Response):
-    """A response of events, which ends when the client leaves, or does not read for `patience`
-    seconds; `at_end` is called then, and where it never began.
+    """A response in pieces: events, if nothing else is said. It ends when the client leaves, or
+    does not read for `patience` seconds; `at_end` is called then, and where it never began.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, events: AsyncGenerator[bytes, None], patience: float, at_end: Callable[[], None]
-    ) -> None:
-        super().__init__()
+        self, events: AsyncGenerator[bytes, None], patience: float, at_end: Callable[[], None],
+        media_type: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(media_type=media_type)
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-store"
         self.events, self.patience, self.at_end = events, patience, at_end
