@@ -2,6 +2,7 @@
 
     python benchmarks/serving.py -m build/real/smollm2 --dtype bfloat16 --clients 64
     python benchmarks/serving.py --minutes 30 --clients 16
+    python benchmarks/serving.py --clients 200 --requests 1 --leave 0.5
 
 Starts `leapdecode serve` on this machine and asks it from threads: methods, temperatures, lengths
 and streaming are mixed. Prints tokens per second, gaps between the steps of a stream (p50, p99),
@@ -30,6 +31,7 @@ PROMPTS = (
     "SELECT name FROM",
 )
 QUANTILES = (0.5, 0.99)
+SEEDS = 8
 
 
 @dataclass
@@ -42,6 +44,8 @@ class Load:
         gaps: seconds between the steps of streams.
         firsts: seconds to the first step of streams.
         errors: what went wrong.
+        leave: share of the streams whose clients leave after the first step.
+        left: how many have.
     """
 
     texts: list[tuple[dict[str, Any], str]] = field(default_factory=list)
@@ -49,6 +53,8 @@ class Load:
     gaps: list[float] = field(default_factory=list)
     firsts: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    leave: float = 0.0
+    left: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -83,7 +89,7 @@ def wanted(source: random.Random, most: int) -> dict[str, Any]:
     """A random request."""
     return {
         "prompt": source.choice(PROMPTS), "max_tokens": source.randrange(4, most),
-        "temperature": source.choice((0, 0, 0.7, 1)), "seed": source.randrange(8),
+        "temperature": source.choice((0, 0, 0.7, 1)), "seed": source.randrange(SEEDS),
         "method": source.choice(METHODS), "stream": source.random() < 0.6, "ignore_eos": True,
     }  # fmt: skip
 
@@ -91,6 +97,7 @@ def wanted(source: random.Random, most: int) -> dict[str, Any]:
 def ask(port: int, body: dict[str, Any], load: Load) -> None:
     """One request; what came of it goes to `load`."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    leaves = body["stream"] and body["seed"] < SEEDS * load.leave
     began = last = time.perf_counter()
     try:
         connection.request("POST", "/v1/completions", json.dumps(body))
@@ -107,7 +114,12 @@ def ask(port: int, body: dict[str, Any], load: Load) -> None:
                     gaps.append(now - last)
                     last = now
                     text += json.loads(line[6:])["choices"][0]["text"]
+                    if leaves:
+                        break
         with load.lock:
+            if leaves:
+                load.left += 1
+                return
             load.texts.append((body, text))
             load.tokens += tokens
             load.firsts += gaps[:1]
@@ -151,7 +163,7 @@ def told(name: str, load: Load, seconds: float) -> dict[str, Any]:
         "run": name, "texts": len(load.texts), "tokens": load.tokens,
         "seconds": round(seconds, 1), "tokens_per_second": round(load.tokens / seconds, 1),
         "gap_ms_p50_p99": of(load.gaps), "first_ms_p50_p99": of(load.firsts),
-        "errors": load.errors[:5],
+        "left": load.left, "errors": load.errors[:5],
     }  # fmt: skip
 
 
@@ -181,6 +193,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2, help="of each client")
     parser.add_argument("--most", type=int, default=60, help="tokens of an answer")
     parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--leave", type=float, default=0.0, help="share of streams left early")
     parser.add_argument("--minutes", type=float, help="go on for so long, and watch the memory")
     parser.add_argument("--against-one", action="store_true", help="again, one text at a time")
     arguments = parser.parse_args()
@@ -189,7 +202,7 @@ def main() -> None:
         [wanted(source, arguments.most) for _ in range(arguments.requests)]
         for _ in range(arguments.clients)
     ]
-    server, load = Server(arguments, arguments.batch_size), Load()
+    server, load = Server(arguments, arguments.batch_size), Load(leave=arguments.leave)
     warm = Load()
     run(server.port, bodies[:4], None, warm)
     memory = [server.memory()]

@@ -203,7 +203,7 @@ async def main():
     threads = ThreadPoolExecutor(1)
     threads.submit(stuck)
     ready = lambda host, port: print("ready", flush=True)
-    await serving.listen(app, Idle(), serving.bound("127.0.0.1", 0), ready, ends_process=True)
+    await serving.listen(app, Idle(), serving.bound("127.0.0.1", 0), ready, serving.LastResort())
 
 asyncio.run(main())
 """

@@ -42,6 +42,16 @@ class Connection(H11Protocol):
         self._cancel()
         super().connection_lost(exc)
 
+    def abandon(self) -> None:
+        """End the connection, unless a request has come whole and its answer is under way."""
+        cycle = self.cycle
+        if (
+            cycle is None
+            or cycle.response_complete
+            or (cycle.more_body and not cycle.response_started)
+        ):
+            self.transport.abort()
+
     def _watch(self) -> None:
         """Count the time while no request is under way; bytes that come do not begin it anew."""
         if self.cycle is not None and not self.cycle.response_complete:

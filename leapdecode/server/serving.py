@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import math
+import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ from leapdecode.server.settings import Settings
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LAST = 1.0  # seconds of the grace time that are left for errors to reach clients
 STUCK = 1.0  # seconds beyond the grace time in which a process may still end by itself
+FROZEN = 5.0  # seconds beyond that, where not even a thread of Python runs any more
 
 
 class Served(Protocol):
@@ -49,15 +51,41 @@ class Served(Protocol):
         ...
 
 
+class LastResort:
+    """Ends the process when its time is over, whatever its threads do, and says where they are.
+
+    Attributes:
+        done: set when nothing is left to be done; the exit code is 0 then, and else 1.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def arm(self, seconds: float) -> None:
+        """End the process after so many seconds."""
+        timer = threading.Timer(seconds, self._exit)
+        timer.daemon = True
+        timer.start()
+        # in C, for a thread that never gives the interpreter's lock back
+        faulthandler.dump_traceback_later(seconds + FROZEN, exit=True, file=sys.__stderr__ or 2)
+
+    def _exit(self) -> None:
+        faulthandler.dump_traceback(sys.__stderr__ or 2)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # closed, or nobody reads it
+                stream.flush()
+        os._exit(0 if self.done else 1)
+
+
 class Server(uvicorn.Server):
     """uvicorn's, which lets requests under way finish, and then ends those that have not."""
 
     def __init__(
         self, config: uvicorn.Config, served: Served, on_ready: Callable[[str, int], None],
-        ends_process: bool,
+        last_resort: LastResort | None,
     ) -> None:  # fmt: skip
         super().__init__(config)
-        self.served, self.on_ready, self.ends_process = served, on_ready, ends_process
+        self.served, self.on_ready, self.last_resort = served, on_ready, last_resort
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -80,10 +108,8 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop. The process ends in time even where a thread of native code does not."""
-        if self.ends_process and not self.should_exit:
-            # a watchdog in C: it needs no interpreter lock, says where the threads are, and exits
-            seconds = self.served.settings.grace + STUCK
-            faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)
+        if self.last_resort is not None and not self.should_exit:
+            self.last_resort.arm(self.served.settings.grace + STUCK)
         self.force_exit = self.should_exit  # the second signal
         super().handle_exit(sig, frame)
 
@@ -91,11 +117,18 @@ class Server(uvicorn.Server):
         self.served.draining = True
         self._tell_of_the_end()
         grace = max(self.served.settings.grace - LAST, 0)
-        timer = asyncio.get_running_loop().call_later(grace, self.served.stop_all)
+        timer = asyncio.get_running_loop().call_later(grace, self._end_all)
         try:
             await super().shutdown(sockets)
         finally:
             timer.cancel()
+
+    def _end_all(self) -> None:
+        """End what is under way with an error, and connections whose requests never came whole."""
+        self.served.stop_all()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.abandon()
 
     def _tell_of_the_end(self) -> None:
         """Say what a stopping server waits for."""
@@ -132,9 +165,11 @@ def serve(
     service = Service(llm, settings)
     warm_up(llm.llm, settings.method)
 
+    last_resort = LastResort()
+
     async def run() -> None:
         try:
-            await listen(make_app(service), service, listener, on_ready, ends_process=True)
+            await listen(make_app(service), service, listener, on_ready, last_resort)
         finally:
             await llm.close()
 
@@ -142,6 +177,7 @@ def serve(
         asyncio.run(run())
     finally:
         service.close()
+        last_resort.done = True
 
 
 def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
@@ -159,12 +195,12 @@ def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
 
 async def listen(
     app: ASGIApp, served: Served, listener: socket.socket, on_ready: Callable[[str, int], None],
-    ends_process: bool = False,
+    last_resort: LastResort | None = None,
 ) -> None:  # fmt: skip
     """Run an application at a bound socket until SIGTERM or Ctrl-C.
 
-    With `ends_process` a signal ends the process soon after the grace time, whatever its threads
-    do; the exit code is 1 then.
+    With a `last_resort` a signal ends the process soon after the grace time, whatever its threads
+    do.
     """
     config = configured(app, served.settings)
-    await Server(config, served, on_ready, ends_process).serve(sockets=[listener])
+    await Server(config, served, on_ready, last_resort).serve(sockets=[listener])
