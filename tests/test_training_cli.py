@@ -35,6 +35,14 @@ def test_help_shows_examples(command):
         (["train", "--data", "x", "--output", "x", "--loss", "both"], "--loss 'both'"),
         (["train", "--data", "x", "--output", "x", "--learning-rate", "2"], "--learning-rate 2.0"),
         (["train", "--data", "x", "--output", "x", "--epochs", "0"], "--epochs must be at least 1"),
+        (
+            ["train", "--data", "x", "--output", "x", "--loss", "local", "--augment", "0.1"],
+            "--augment 0.1 changes nothing under --loss local",
+        ),
+        (
+            ["train", "--data", "x", "--output", "x", "--loss", "local", "--fresh", "0.5"],
+            "--fresh 0.5 changes nothing under --loss local",
+        ),
     ],
 )
 def test_errors_are_one_line(arguments, told, monkeypatch, tmp_path):

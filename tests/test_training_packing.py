@@ -15,6 +15,7 @@ from leapdecode.training import packing, visibility
 from leapdecode.training.losses import DIVERGENCES, Objective, divergence
 from leapdecode.training.noise import Draws, Noisy, Row, augmented, nearest
 from leapdecode.training.packing import collate, losses, pack, packed_logits
+from leapdecode.training.settings import Training
 
 END, BLOCK = 0, 5
 rng = random.Random(0)
@@ -237,7 +238,7 @@ def test_equal_seeds_draw_equal_states():
 
 
 def test_the_local_loss_takes_neighbours_on_the_trajectory():
-    draws = Draws(loss="local", augment=1.0, fresh=1.0)
+    draws = Draws(loss="local")
     for one in draws.draw(ROW, random.Random(0)):
         states = ROW.trajectories[one.start // BLOCK]
         assert states[states.index(one.state) + 1] == one.successor
@@ -310,11 +311,43 @@ def test_the_nearest_state_of_a_share():
         {"fresh": -0.1},
         {"states": 0},
         {"recipe": "jacobi-forcing", "loss": "local"},
+        {"loss": "local", "augment": 0.1},
+        {"loss": "local", "fresh": 0.5},
+        {"window": 4},
+        {"recipe": "jacobi-forcing", "early": 2.0},
     ],
 )
 def test_wrong_draws_are_refused(options):
     with pytest.raises(OptionError, match="--"):
         Draws(**options)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: Draws(loss="local", augment=0.1), "--augment 0.1 changes nothing under --loss"),
+        (lambda: Draws(loss="local", fresh=0.5), "--fresh 0.5 changes nothing under --loss local"),
+        (lambda: Draws(window=2), "--window 2 changes nothing under --recipe cllm"),
+        (lambda: Objective(beta=0.3), "--beta 0.3 changes nothing under --divergence forward-kl"),
+        (lambda: Training(lora_rank=8), "--lora-rank 8 changes nothing without --lora"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(made, words):
+    with pytest.raises(OptionError, match=words):
+        made()
+
+
+def test_every_option_that_is_taken_changes_what_is_drawn():
+    def drawn(**options):
+        return [Draws(**options).draw(ROW, random.Random(seed)) for seed in range(20)]
+
+    usual = drawn()
+    for options in ({"augment": 0.9}, {"fresh": 0.9}, {"early": 9.0}, {"states": 2}):
+        assert drawn(**options) != usual, options
+    rows = drawn(recipe="jacobi-forcing")
+    for options in ({"augment": 0.9}, {"fresh": 0.9}, {"window": 1}, {"states": 2}):
+        assert drawn(recipe="jacobi-forcing", **options) != rows, options
+    assert drawn(loss="local", early=9.0) != drawn(loss="local")
 
 
 def test_the_mask_dtype_follows_autocast():

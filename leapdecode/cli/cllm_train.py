@@ -31,7 +31,7 @@ def train(
         str, typer.Option(help="learn the fixed point (global) or the next state (local)")
     ] = "global",
     divergence: Annotated[str, typer.Option(help="forward-kl, reverse-kl or jsd")] = "forward-kl",
-    beta: Annotated[float, typer.Option(help="of jsd")] = 0.5,
+    beta: Annotated[float | None, typer.Option(help="of jsd; by default 0.5")] = None,
     ar_weight: Annotated[float, typer.Option(help="of the AR loss, the paper's omega")] = 1.0,
     reduction: Annotated[
         str, typer.Option(help="mean over positions, or sum over them as in the paper's equations")
@@ -41,12 +41,18 @@ def train(
         float, typer.Option(help="above 1 draws early states of a trajectory more often")
     ] = 1.0,
     augment: Annotated[
-        float, typer.Option(help="probability that a wrong token of a state is corrected")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            help="probability that a wrong token of a state is corrected; by default 0.1, under "
+            "the global loss"
+        ),
+    ] = None,
     fresh: Annotated[
         float, typer.Option(help="probability that a state's tail is drawn from the prompt anew")
     ] = 0.0,
-    window: Annotated[int, typer.Option(help="blocks in a row, under jacobi-forcing")] = 4,
+    window: Annotated[
+        int | None, typer.Option(help="blocks in a row, under jacobi-forcing; by default 4")
+    ] = None,
     epochs: Annotated[int, typer.Option(help="passes over the trajectories")] = 1,
     max_steps: Annotated[int, typer.Option(help="end after so many steps; 0 is no limit")] = 0,
     learning_rate: Annotated[float, typer.Option(help="its peak; falls as a cosine")] = 2e-5,
@@ -63,7 +69,7 @@ def train(
     lora: Annotated[
         bool, typer.Option("--lora", help="train low-rank adapters, merged in the end")
     ] = False,
-    lora_rank: Annotated[int, typer.Option(help="of the adapters")] = 16,
+    lora_rank: Annotated[int | None, typer.Option(help="of the adapters; by default 16")] = None,
     save_every: Annotated[int, typer.Option(help="steps between checkpoints")] = 200,
     keep: Annotated[int, typer.Option(help="checkpoints that stay")] = 2,
     seed: Annotated[int, typer.Option(help="of order and states")] = 0,
@@ -99,16 +105,18 @@ def train(
     from leapdecode.training.noise import Draws
     from leapdecode.training.settings import Training
 
-    objective = Objective(divergence, beta, ar_weight, reduction)
-    draws = Draws(recipe, loss, states, early, augment, fresh, window)
+    objective = Objective(divergence, ar_weight=ar_weight, reduction=reduction, **chosen(beta=beta))
+    draws = Draws(
+        recipe, loss, states, early, fresh=fresh, **chosen(augment=augment, window=window)
+    )
     folder = needed(output)
     if data is None:
         raise OptionError("--data DIR is missing: trajectories made by cllm collect")
     check_packages()
     settings = Training(
         epochs, max_steps, learning_rate, warmup, weight_decay, max_grad_norm, batch_size,
-        accumulate, bf16, dtype, gradient_checkpointing, lora, lora_rank, save_every, keep, seed,
-        objective, draws,
+        accumulate, bf16, dtype, gradient_checkpointing, lora, save_every=save_every, keep=keep,
+        seed=seed, objective=objective, draws=draws, **chosen(lora_rank=lora_rank),
     )  # fmt: skip
     found = trained(model, data, folder, settings, device, trust_remote_code, resume)
     if not is_first_process():
@@ -118,6 +126,11 @@ def train(
     else:
         typer.echo(f"trained {found['step']} steps; try it:")
         typer.echo(f"  leapdecode generate -m {folder} --method jacobi 'a prompt'")
+
+
+def chosen(**options: Any) -> dict[str, Any]:
+    """The options that were typed; the others have defaults that depend on them."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def is_first_process() -> bool:

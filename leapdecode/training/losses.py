@@ -87,13 +87,13 @@ class Objective:
 
     Attributes:
         divergence: of the consistency loss: forward-kl, reverse-kl or jsd.
-        beta: of jsd, between 0 and 1.
+        beta: of jsd, between 0 and 1, 0.5 by default; other divergences have none.
         ar_weight: the paper's omega, at least 0.
         reduction: over positions, mean or sum; see this file's top.
     """
 
     divergence: str = FORWARD_KL
-    beta: float = 0.5
+    beta: float = None  # type: ignore[assignment]
     ar_weight: float = 1.0
     reduction: str = "mean"
 
@@ -104,6 +104,13 @@ class Objective:
         ):
             if value not in known:
                 raise OptionError(f"--{name} {value!r} must be one of {', '.join(known)}")
+        if self.beta is None:
+            object.__setattr__(self, "beta", 0.5)
+        elif self.divergence != JSD:
+            raise OptionError(
+                f"--beta {self.beta} changes nothing under --divergence {self.divergence}; leave "
+                "it out, or choose jsd"
+            )
         if not 0 < self.beta < 1:
             raise OptionError(f"--beta {self.beta} must lie between 0 and 1")
         if not 0 <= self.ar_weight < float("inf"):

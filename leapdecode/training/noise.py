@@ -56,24 +56,31 @@ class Draws:
         loss: global learns the fixed point from a state, local the next state.
         states: how many states of each block (or row of blocks) an epoch draws.
         early: 1 draws states uniformly, as the paper does; larger numbers prefer early ones.
-        augment: probability that a wrong token of a state is corrected (section 3.2.1).
+        augment: probability that a wrong token of a state is corrected (section 3.2.1); 0.1 under
+            the global loss. The local loss has none: no next state is known of a changed one.
         fresh: probability that the tokens behind a state's right ones are drawn anew from the
-            prompt: what a block that has been cut to its unknown tokens starts from.
-        window: blocks in a row under jacobi-forcing.
+            prompt: what a block that has been cut to its unknown tokens starts from. Not under the
+            local loss, for the same reason.
+        window: blocks in a row under jacobi-forcing, 4 by default; 1 under cllm.
+
+    What would change nothing under the other options raises `OptionError`.
     """
 
     recipe: str = CONSISTENCY
     loss: str = "global"
     states: int = 1
     early: float = 1.0
-    augment: float = 0.1
+    augment: float = None  # type: ignore[assignment]
     fresh: float = 0.0
-    window: int = 4
+    window: int = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         for name, value, known in (("recipe", self.recipe, RECIPES), ("loss", self.loss, LOSSES)):
             if value not in known:
                 raise OptionError(f"--{name} {value!r} must be one of {', '.join(known)}")
+        if self.recipe == JACOBI_FORCING and self.loss == "local":
+            raise OptionError("--recipe jacobi-forcing has no local loss; use --loss global")
+        self._fill_in()
         for name, number in (("augment", self.augment), ("fresh", self.fresh)):
             if not 0 <= number <= 1:
                 raise OptionError(f"--{name} {number} must be a probability")
@@ -84,8 +91,23 @@ class Draws:
         ):
             if not least > 0:
                 raise OptionError(f"--{name} {least} must be greater than 0")
-        if self.recipe == JACOBI_FORCING and self.loss == "local":
-            raise OptionError("--recipe jacobi-forcing has no local loss; use --loss global")
+
+    def _fill_in(self) -> None:
+        """Defaults that depend on other options; raises `OptionError` for what these rule out."""
+        local, forcing = self.loss == "local", self.recipe == JACOBI_FORCING
+        unchanged = "--loss local, which takes states as they are"
+        for name, usual, unused, way_out in (
+            ("augment", 0.1, 0.0 if local else None, unchanged),
+            ("fresh", 0.0, 0.0 if local else None, unchanged),
+            ("window", 4, None if forcing else 1, "--recipe cllm, which has no rows of blocks"),
+            ("early", 1.0, 1.0 if forcing else None, "--recipe jacobi-forcing, whose noise grows"),
+        ):
+            value = getattr(self, name)
+            if value is None:
+                value = usual if unused is None else unused
+                object.__setattr__(self, name, value)
+            if unused is not None and value != unused:
+                raise OptionError(f"--{name} {value} changes nothing under {way_out}; leave it out")
 
     def draw(self, row: Row, rng: random.Random) -> list[Noisy]:
         """The states of one row for one epoch; none of a block that its guesses were right for."""
