@@ -3,6 +3,7 @@ cache memory.
 """
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -44,19 +45,47 @@ class Shared:
         self.planners: dict[tuple[str, bool, int | str | None, int], Planner] = {}
         self.pools: dict[str, NgramPool] = {}
         self.stores: dict[str, Store] = {}
+        self.fitted, self.extrapolating = False, None
+        self.preparing = threading.Lock()  # held while something is measured beside decoding
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """Of the tokenizer, for pools."""
         return fingerprint(self.tokenizer, self.runner.vocabulary)
 
-    @functools.cached_property
+    @property
     def extrapolator(self) -> Extrapolator | None:
-        """What guesses by the target's hidden states."""
+        """What guesses by the target's hidden states; fitted when it is first asked for."""
+        if not self.fitted and isinstance(self.runner, Runner):
+            before = self.tokenizer(LINE_BREAK)["input_ids"] if self.tokenizer else []
+            self.extrapolating = extrapolator(self.runner, list(before))
+        self.fitted = True
+        return self.extrapolating
+
+    def prepared(self, method: Method, wanted: int | str | None, batch: int) -> bool:
+        """Whether nothing is to be measured or fitted before a request with such a method can be
+        decoded.
+        """
         if not isinstance(self.runner, Runner):
-            return None
-        before = self.tokenizer(LINE_BREAK)["input_ids"] if self.tokenizer else []
-        return extrapolator(self.runner, list(before))
+            return True
+        known = wanted != AUTO or self._key(method, wanted, batch) in self.planners
+        return known and (self.fitted or not method.takes_extrapolator)
+
+    def prepare(self, method: Method, wanted: int | str | None, batch: int) -> None:
+        """Measure and fit what such a request needs, in the caller's thread, while others decode:
+        each forward takes its turn (`Runner.turn`).
+        """
+        with self.preparing:
+            if self.prepared(method, wanted, batch):
+                return
+            runners = [self.runner, *([self.draft_runner] if method.asks_draft else [])]
+            for runner in runners if wanted == AUTO else ():
+                if isinstance(runner, Runner):
+                    for size in dict.fromkeys((1, batch)):
+                        row_costs(runner, size)
+            if method.takes_extrapolator:
+                self.extrapolator  # noqa: B018
+            self.fingerprint  # noqa: B018
 
     def forget(self) -> None:
         """Start afresh: no planner has learnt anything, nothing is kept of earlier texts."""
@@ -91,7 +120,7 @@ class Shared:
     def _planner(self, method: Method, wanted: int | str | None, batch: int) -> Planner | None:
         if not isinstance(self.runner, Runner):
             return None
-        key = (repr(method), method.asks_draft, wanted, batch)
+        key = self._key(method, wanted, batch)
         if key not in self.planners:
             planner = self.planners[key] = self._new_planner(self.runner, wanted, batch)
             if len(self.planners) > MOST_KEPT:
@@ -104,6 +133,11 @@ class Shared:
             if most is not None:
                 planner.limit = most if planner.limit is None else min(planner.limit, most)
         return self.planners[key]
+
+    def _key(
+        self, method: Method, wanted: int | str | None, batch: int
+    ) -> tuple[str, bool, int | str | None, int]:
+        return (repr(method), method.asks_draft, wanted, batch)
 
     def _new_planner(self, runner: Runner, wanted: int | str | None, batch: int) -> Planner:
         if wanted != AUTO:

@@ -1,6 +1,7 @@
 """From a request to what decodes it: everything that can be wrong with it is found here."""
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from leapdecode.core import Request, Sequence
@@ -14,6 +15,28 @@ from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.traits import trained_block
 from leapdecode.verify.processor_state import ProcessorState
+
+
+def prepare(
+    request: Request, models: Mapping[str, Any], shared: Shared, batch_size: int
+) -> Callable[[], None] | None:
+    """What measures what a request's method needs here; None where that is known.
+
+    It may be called in any thread while others decode. Raises what is wrong with the method.
+    """
+    check_budget(request.budget)
+    method, budget = configured(request, models)
+    if shared.prepared(method, budget, batch_size):
+        return None
+    return functools.partial(shared.prepare, method, budget, batch_size)
+
+
+def configured(request: Request, models: Mapping[str, Any]) -> tuple[Method, int | str | None]:
+    """The method that decodes a request on these models, and its budget."""
+    method = method_of(request, models)
+    method.has_draft = models.get("draft") is not None
+    method.trained_block = trained_block(models["target"].model)
+    return method, method.budget if request.budget is None else request.budget
 
 
 def start(
@@ -32,10 +55,7 @@ def start(
     check_budget(request.budget)
     check_salt(request.cache_salt)
     check_length(request.prompt_ids, target.max_length)
-    method = method_of(request, models)
-    method.has_draft = models.get("draft") is not None
-    method.trained_block = trained_block(target.model)
-    budget = method.budget if request.budget is None else request.budget
+    method, budget = configured(request, models)
     planner, pool = shared.given(method, budget, batch_size, request.pool)
     if planner is not None:
         method.planner = planner

@@ -125,6 +125,9 @@ class LLM:
         free = limit or default_limit(self.runner.device)
         self.memory = CacheMemory(None if free is None else ranks.least(free))
         self.prefixes = keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
+        for runner in (self.runner, self.draft_runner):
+            if isinstance(runner, Runner):
+                runner.turn = self.lock
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
 
     @property

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from leapdecode.engine import Engine
 from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.run import Run
 
+YIELD = 0.002  # seconds between two steps while somebody measures beside them
 News = list[Piece] | Result | Exception
 
 
@@ -72,6 +74,8 @@ class Worker:
         """Step until `close` is called; an error of the engine itself goes to all who wait."""
         try:
             while self._take_orders():
+                if self.engine.shared.preparing.locked():
+                    time.sleep(YIELD)  # else the lock would hardly ever be free between two steps
                 with self.lock:
                     events = self.engine.step()
                 for event in events:

@@ -67,17 +67,20 @@ def _times(
     texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     kept_before = runner.kept_bytes
     cache = runner.open(batch, context + max(counts))
-    for text in texts:
-        cache.allocate(text)
-    cache.forward([Forward("target", text, _chain(probe[context - 1 : context])) for text in texts])
+    with runner.turn:
+        for text in texts:
+            cache.allocate(text)
+        asked = [Forward("target", text, _chain(probe[context - 1 : context])) for text in texts]
+        cache.forward(asked)
 
     def timed(rows: int) -> float:
         asked = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
-        _synchronise(runner)
-        began = time.perf_counter()
-        for raw in cache.forward(asked):
-            raw.logits_NV.max(-1).indices.tolist()  # a step chooses at every row
-        return time.perf_counter() - began
+        with runner.turn:
+            _synchronise(runner)
+            began = time.perf_counter()
+            for raw in cache.forward(asked):
+                raw.logits_NV.max(-1).indices.tolist()  # a step chooses at every row
+            return time.perf_counter() - began
 
     # the first rounds warm up, and the last of them shows what there is time for
     for _ in range(WARM_UP if runner.recorder else 1):

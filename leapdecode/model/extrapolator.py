@@ -141,7 +141,8 @@ def extrapolator(runner: Runner, before: list[int]) -> Extrapolator | None:
     if runner.recorder is not None or runner.ranks.size > 1:
         return None  # a replayed forward shows no state, and no rank has a whole output layer
     try:
-        runner.hidden = runner.hidden or HiddenStates(_decoder(runner, _head(runner)))
+        with runner.turn:
+            runner.hidden = runner.hidden or HiddenStates(_decoder(runner, _head(runner)))
         path = _path(runner, before)
         fitted = _read(path, _head(runner).weight.shape[1])
         if fitted is None:
@@ -195,10 +196,11 @@ def sample(runner: Runner, before: list[int], seconds: float) -> tuple[Tensor, T
             RowPlan(text, first, root, missing, [0], [token], [1], [0])
             for text, token in enumerate(tokens)
         ]
-        launched = runner.launch(plans, cache)
-        if launched.states is None:
-            raise UnsupportedModel("its decoder is not called")
-        logits_BV = launched.wait()[0][:, -1].float().cpu()
+        with runner.turn:
+            launched = runner.launch(plans, cache)
+            if launched.states is None:
+                raise UnsupportedModel("its decoder is not called")
+            logits_BV = launched.wait()[0][:, -1].float().cpu()
         states.append(launched.states[:, -1].clone())
         if len(states) == length or (time.perf_counter() - began > seconds and len(states) > 1):
             return torch.stack(states), torch.tensor(held, device=runner.device)

@@ -73,6 +73,8 @@ class Runner:
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
         self.lock = threading.RLock()  # a collected stream may give its cache back meanwhile
         self.ranks = ALONE  # the processes that hold parts of the model
+        # held for every forward that measures something, so that others can decode in between
+        self.turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         self.fingerprint = fingerprint(model)  # when a text joined last
         self.probed = self.fingerprint.computation  # by which the probes' results hold
         self.set_aside: RowClasses | None = None  # `exact`, while something else runs
@@ -248,9 +250,10 @@ class Runner:
             mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        with self.fast, self.hidden or contextlib.nullcontext():
+        hidden = self.hidden  # another thread may begin to ask for states at this moment
+        with self.fast, hidden or contextlib.nullcontext():
             logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
-        states = self.hidden.seen if self.hidden else None
+        states = hidden.seen if hidden else None
         return Launched(logits[:, logits.shape[1] - num_logits :], began, states)
 
     @torch.inference_mode()
