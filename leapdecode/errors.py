@@ -54,6 +54,10 @@ class DataUnavailable(LeapdecodeError):
     exit_code = 3
 
 
+class ForkedProcess(LeapdecodeError):
+    """A loaded model is used in a process that was forked from the one that loaded it."""
+
+
 class UnsupportedModel(LeapdecodeError):
     """The model cannot verify token trees; the message says why."""
 

@@ -2,8 +2,11 @@
 
 import asyncio
 import random
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +14,7 @@ from tiny import CONFIGS, draft_of, new_model, prompts, runner
 from transformers import AutoTokenizer
 
 from leapdecode import LLM, AsyncLLM, SamplingParams
+from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.methods import names
 from leapdecode.model import cost, extrapolator, facts
@@ -241,3 +245,65 @@ def test_others_are_decoded_while_the_first_request_of_a_method_measures(
     asyncio.run(run())
     assert measuring.is_set()
     assert all(went_on)
+
+
+FORKED = """
+import asyncio, os, signal, sys
+from tiny import CONFIGS, new_model
+from leapdecode import LLM, AsyncLLM, SamplingParams
+from leapdecode.errors import ForkedProcess
+
+llm, short = LLM(new_model(CONFIGS["llama"]()), exact=False), SamplingParams(max_tokens=2)
+live = AsyncLLM(llm)
+asyncio.run(live.generate([1, 2], sampling=short))
+llm.lock.acquire()  # as if another thread decoded
+calls = [
+    lambda: llm.generate([1, 2], sampling=short),
+    lambda: llm.stream([1, 2], sampling=short),
+    lambda: asyncio.run(live.generate([1, 2], sampling=short)),
+    llm.reset_prefix_cache,
+    llm.forget,
+]
+child = os.fork()
+if child == 0:
+    signal.alarm(30)  # of what hangs
+    said = 0
+    for call in calls:
+        try:
+            call()
+        except ForkedProcess as error:
+            said += "load the model after forking" in str(error)
+    os._exit(0 if said == len(calls) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+llm.lock.release()
+llm.generate([1, 2], sampling=short)
+asyncio.run(live.close())
+"""
+
+
+def test_a_forked_process_is_told_at_once():
+    here = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED], cwd=here, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_engine_that_fails_is_logged_with_its_traceback(caplog):
+    """Whoever waits gets the error; where it came from is in the log, also where nobody waits."""
+
+    class Faulty(Batched):
+        name = "faulty"
+
+        def turns(self, asking):
+            raise ZeroDivisionError
+
+    async def run():
+        async with AsyncLLM(pair()) as live:
+            live.engine.scheduler = Faulty(2)
+            with pytest.raises(ZeroDivisionError):
+                await live.generate([1, 2], sampling=SHORT)
+
+    asyncio.run(run())
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert record.exc_info[0] is ZeroDivisionError

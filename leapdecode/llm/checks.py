@@ -1,10 +1,11 @@
 """Arguments of `LLM` that are checked before anything is decoded."""
 
+import os
 from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import AUTO
-from leapdecode.errors import OptionError, UnsupportedModel
+from leapdecode.errors import ForkedProcess, OptionError, UnsupportedModel
 from leapdecode.model.int8 import check_quantize
 
 
@@ -37,6 +38,16 @@ def check_tokenizer(tokenizer: Any) -> None:
         raise OptionError(
             f"tokenizer takes a loaded tokenizer, not {type(tokenizer).__name__}; "
             "load one with AutoTokenizer.from_pretrained"
+        )
+
+
+def check_process(pid: int) -> None:
+    """Raise `ForkedProcess` unless the process with that id, which loaded a model, is this one."""
+    if os.getpid() != pid:
+        raise ForkedProcess(
+            f"this model was loaded by process {pid} and is used in process {os.getpid()}, forked "
+            "from it, where it would hang: a fork has none of the threads that compute; load the "
+            "model after forking, or start processes by 'spawn' (multiprocessing.get_context)"
         )
 
 

@@ -1,5 +1,6 @@
 """The front door: a model, its tokenizer, perhaps a draft; prompts in, results out."""
 
+import os
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from leapdecode.llm.checks import (
     check_batch_size,
     check_generation_config,
     check_loading,
+    check_process,
     check_tokenizer,
     check_vocabularies,
     checked,
@@ -73,6 +75,7 @@ class LLM:
     Raises:
         ModelUnavailable: no such model here.
         UnsupportedModel: the model cannot verify token trees; the message says why.
+        ForkedProcess: by its methods, in a process that was forked after loading.
         OptionError: an argument outside its range, a draft with another vocabulary, a model that
             does not compile.
     """
@@ -119,6 +122,7 @@ class LLM:
             else None
         )
         self.wanted_exact = exact
+        self.pid = os.getpid()
         self.generation_config = generation_config
         self.model_defaults.warn()
         self.lock = threading.RLock()
@@ -159,6 +163,7 @@ class LLM:
 
     def reset_prefix_cache(self) -> None:
         """Forget what is kept of texts that have ended."""
+        check_process(self.pid)
         with self.lock:
             for prefixes in self.prefixes:
                 prefixes.reset()
@@ -178,6 +183,7 @@ class LLM:
         Raises `UnsupportedModel` where the model was loaded with `exact=True` and cannot be decoded
         exactly any more.
         """
+        check_process(self.pid)
         with self.lock:
             self.shared.forget()
             for runner in (self.runner, self.draft_runner):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import Output, Request, SamplingParams, StepEvent, TokenLogprobs
 from leapdecode.errors import OptionError
+from leapdecode.llm.checks import check_process
 from leapdecode.llm.detokenize import TextStream
 from leapdecode.llm.prompts import encode
 from leapdecode.llm.result import Piece, Result
@@ -112,6 +113,7 @@ def runs_of(
     **options: Any,
 ) -> list[Run]:
     """A run per sample of each prompt; an engine checks the rest when requests are added."""
+    check_process(llm.pid)
     if sampling.stop and llm.tokenizer is None:
         raise OptionError(
             "stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids"

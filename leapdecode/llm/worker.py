@@ -1,5 +1,6 @@
 """A thread that owns an engine, for callers in other threads and event loops."""
 
+import logging
 import queue
 import threading
 import time
@@ -11,6 +12,7 @@ from leapdecode.engine import Engine
 from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.run import Run
 
+LOG = logging.getLogger("leapdecode")
 YIELD = 0.002  # seconds between two steps while somebody measures beside them
 News = list[Piece] | Result | Exception
 
@@ -81,6 +83,7 @@ class Worker:
                 for event in events:
                     self._tell(event)
         except Exception as error:  # a scheduler's, say; no caller may wait for ever
+            LOG.exception("the engine failed; its requests end with this error")
             self._end(error)
             return False
         return True
