@@ -150,10 +150,12 @@ def extrapolator(runner: Runner, before: list[int]) -> Extrapolator | None:
             fitted = fit(runner, before)
             _write(path, *fitted)
         return Extrapolator(runner, *fitted)
-    except (UnsupportedModel, RuntimeError) as error:
+    except UnsupportedModel as error:
         LOG.info("hidden states are not extrapolated: %s", first_line(error))
-        runner.hidden = None
-        return None
+    except RuntimeError:  # of PyTorch: no memory is left, a matrix cannot be solved
+        LOG.warning("hidden states are not extrapolated", exc_info=True)
+    runner.hidden = None
+    return None
 
 
 @torch.inference_mode()

@@ -10,6 +10,7 @@ the write, before the next text joins where it does not.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from leapdecode.model.facts import keep, kept, number
+from leapdecode.model.facts import LOG, keep, kept, number
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
 from leapdecode.model.graph_ops import define
 from leapdecode.model.memory import free_bytes
@@ -204,6 +205,19 @@ def _alike(one: torch.nn.Linear, other: torch.nn.Linear) -> bool:
     return (one.bias is None) == (other.bias is None) and one.weight.dtype == other.weight.dtype
 
 
+@functools.cache
+def packs(dtype: torch.dtype) -> bool:
+    """Whether oneDNN is there, and this processor has the instructions for the dtype."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    try:
+        with torch.inference_mode():
+            product(torch.ones(1, 16, dtype=dtype), packed(torch.ones(16, 16, dtype=dtype)), None)
+    except RuntimeError:
+        return False
+    return True
+
+
 def prepacked(model: Any, step: Step) -> Prepacked | None:
     """The model's packed layers; None where there is nothing to pack, or no such layout.
 
@@ -211,14 +225,16 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
     rounding.
     """
     if model not in KNOWN:
-        if not torch.backends.mkldnn.is_available() or not linear_layers(model):
+        layers = linear_layers(model)
+        if not layers or not all(map(packs, {layer.weight.dtype for layer in layers})):
             return None
         try:
             packed = Prepacked(model, step)
             plain = step()
             with packed:
                 found = step()
-        except RuntimeError:  # a processor without the instructions for this dtype
+        except RuntimeError:
+            LOG.warning("%s is not prepacked", type(model).__name__, exc_info=True)
             return None
         difference = (found.float() - plain.float()).square().mean().sqrt()
         if not difference <= cap(plain.dtype) * plain.float().std():
