@@ -11,11 +11,19 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import public_files
 import pytest
 from typer.testing import CliRunner
 
 from leapdecode.cli.app import app
-from leapdecode.errors import OptionError, PromptError, ResultsError, UnknownName
+from leapdecode.errors import (
+    LeapdecodeError,
+    OptionError,
+    PromptError,
+    ResultsError,
+    UnknownName,
+)
+from leapdecode.tasks.public.loading import load, named
 from leapdecode.training import prompts as prompt_module
 from leapdecode.training.clean import Cleaning
 from leapdecode.training.collect import Collecting, collect, make_examples
@@ -129,6 +137,48 @@ def test_prompts_of_tasks_are_of_the_training_split():
     assert [name for name, _ in of_tasks("sql,math", 2, 0)] == ["sql", "sql", "math", "math"]
     with pytest.raises(UnknownName, match="sql"):
         of_tasks("sqll", 2, 0)
+
+
+PUBLIC = {
+    "gsm8k": "Ann has 3 eggs",
+    "spider": "table",
+    "codesearchnet": "def ",
+    "sharegpt": None,
+    "mt_bench": None,
+    "spec_bench": None,
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_prompts_of_public_sets(tmp_path, name):
+    """Without demonstrations; of conversations the first turn, as chat messages."""
+    path, _ = getattr(public_files, name)(tmp_path)
+    found = of_tasks(f"sql,{name}={path}", 2, 0)
+    assert [source for source, _ in found[:2]] == ["sql", "sql"]
+    assert {source for source, _ in found[2:]} == {name}
+    for number, (_, prompt) in enumerate(found[2:]):
+        item = load(named(f"{name}={path}"), 2).items[number]
+        if PUBLIC[name] is None:
+            assert prompt == [{"role": "user", "content": item.turns[0]}]
+        else:
+            assert prompt == item.body
+    if PUBLIC[name]:
+        assert PUBLIC[name].lower() in found[2][1].lower()
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("gsm8", "did you mean 'gsm8k=FILE'"),
+        ("gsm8k", "--task gsm8k names no file to train on; write gsm8k=FILE"),
+        ("gsm8k=", "--task gsm8k= names no file"),
+        ("gsm8k=none.jsonl", "--task gsm8k=none.jsonl: there is no file none.jsonl"),
+        ("spec_bench/q=x", "spec_bench has no group 'q'"),
+    ],
+)
+def test_wrong_names_of_public_sets(task, told):
+    with pytest.raises(LeapdecodeError, match=told):
+        of_tasks(task, 2, 0)
 
 
 def held(task, count):

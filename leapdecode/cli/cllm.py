@@ -31,7 +31,10 @@ def group() -> None:
 def collect(
     task: Annotated[
         str | None,
-        typer.Option(help='training prompts of tasks, by comma; "math/value" is a kind of one'),
+        typer.Option(
+            help='training prompts of tasks, by comma; "math/value" is a kind of one, '
+            '"gsm8k=FILE" a file of a public set'
+        ),
     ] = None,
     prompts: Annotated[
         Path | None,
@@ -78,6 +81,8 @@ def collect(
       leapdecode cllm collect --task math,sql --limit 2000 --output trajectories
 
       leapdecode cllm collect -m path/to/model --prompts questions.jsonl --block 32 --output data
+
+      leapdecode cllm collect -m path/to/model --task gsm8k=train.jsonl --output data
 
       leapdecode cllm collect --prompts ShareGPT.json -m path/to/model --output data --resume
 

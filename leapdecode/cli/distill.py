@@ -28,7 +28,10 @@ def distill(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(help="training prompts of tasks, by comma; code/source is library source"),
+        typer.Option(
+            help="training prompts of tasks, by comma; code/source is library source, gsm8k=FILE a "
+            "file of a public set"
+        ),
     ] = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME[:SPLIT]", help="prompts from the Hugging Face Hub")

@@ -39,14 +39,15 @@ def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
 
     Raises what is wrong with a set before a model is loaded.
     """
-    from leapdecode.measure.public import check, is_public, source
+    from leapdecode.measure.public import check, is_public
+    from leapdecode.tasks.public.loading import named
 
     found = []
     for task in tasks:
         name, colon, length = task.partition(":max_tokens=")
         if is_public(name):
             check(name, data)
-            place = source(name, data)
+            place = named(name, data)
             name = name if place.path is None else f"{name.partition('=')[0]}={place.path}"
         found.append(f"{name}{colon}{length}")
     return found

@@ -14,34 +14,16 @@ from leapdecode.llm.prompts import encode
 from leapdecode.measure.bench import Turn, Workload
 from leapdecode.measure.records import BASELINE
 from leapdecode.tasks.public.base import Item, PublicSet
-from leapdecode.tasks.public.loading import Source, in_folder, load, source_of
-from leapdecode.tasks.public.registry import find
+from leapdecode.tasks.public.loading import is_public, load, named
 from leapdecode.tasks.public.registry import names as set_names
 
-__all__ = ["build", "check", "is_public", "set_names", "source"]
+__all__ = ["build", "check", "is_public", "set_names"]
 USER, MODEL = "USER", "ASSISTANT"  # of a model without a chat template, as Vicuna writes them
-
-
-def is_public(name: str) -> bool:
-    """Whether a name of `--tasks` begins with that of a public set."""
-    return name.partition("=")[0].partition("/")[0] in set_names()
-
-
-def source(name: str, data: Path | None = None) -> Source:
-    """What "SET=FILE", "SET/GROUP=FILE" or "SET" names; without FILE in the folder `data`."""
-    asked, equals, path = name.partition("=")
-    found = find(asked.partition("/")[0])
-    if equals and not path:
-        raise OptionError(f"--tasks {name} names no file; write {asked}=FILE")
-    place = Path(path) if path else None
-    if place is None and data is not None:
-        place = in_folder(found, data)
-    return source_of(asked, found, place)
 
 
 def check(name: str, data: Path | None = None) -> None:
     """Raise what is wrong with a set whatever the model is; at least one row must be right."""
-    load(source(name, data), 1)
+    load(named(name, data), 1)
 
 
 def build(
@@ -53,7 +35,7 @@ def build(
     measured, and all methods are asked the same. Rows that cannot be decoded are left out, and
     named in the notes.
     """
-    asked = source(name, data)
+    asked = named(name, data)
     found = load(asked, limit + warmup)
     groups = dict.fromkeys(item.group for item in found.items)
     made = []

@@ -5,9 +5,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from leapdecode.errors import DataUnavailable, TaskError, UnknownName, with_suggestions
+from leapdecode.errors import (
+    DataUnavailable,
+    OptionError,
+    TaskError,
+    UnknownName,
+    with_suggestions,
+)
 from leapdecode.tasks.public.base import Item, PublicSet
 from leapdecode.tasks.public.reading import Found, needs, numbered, saved_rows
+from leapdecode.tasks.public.registry import find, names
 from leapdecode.tasks.public.rows import RowError
 
 
@@ -31,6 +38,23 @@ class Loaded:
 
     items: list[Item]
     skipped: list[str]
+
+
+def is_public(name: str) -> bool:
+    """Whether the name of a task ("SET", "SET/GROUP=FILE") begins with that of a public set."""
+    return name.partition("=")[0].partition("/")[0] in names()
+
+
+def named(name: str, data: Path | None = None, option: str = "--tasks") -> Source:
+    """What "SET=FILE", "SET/GROUP=FILE" or "SET" names; without FILE in the folder `data`."""
+    asked, equals, path = name.partition("=")
+    found = find(asked.partition("/")[0])
+    if equals and not path:
+        raise OptionError(f"{option} {name} names no file; write {asked}=FILE")
+    place = Path(path) if path else None
+    if place is None and data is not None:
+        place = in_folder(found, data)
+    return source_of(asked, found, place)
 
 
 def source_of(name: str, found: PublicSet, path: Path | None) -> Source:
