@@ -5,29 +5,30 @@ its classes under the entry point group of the registry's package, `leapdecode.m
 """
 
 import importlib
+import logging
 import pkgutil
 import warnings
-from collections.abc import Callable
-from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from leapdecode.errors import OptionError
 
 Kind = TypeVar("Kind")
+logger = logging.getLogger(__name__)
 
 
 def find_classes(package: str, base: type[Kind]) -> dict[str, type[Kind]]:
     """The subclasses of `base` with a `name` of their own, by name.
 
-    What cannot be loaded is left out with a warning. Raises `OptionError` where two have one name.
+    An installed package that cannot be loaded is left out with a warning; a file of `package`
+    itself raises. Raises `OptionError` where two have one name.
     """
     values: list[Any] = []
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         path = f"{package}.{module.name}"
-        values += _loaded(path, partial(_values, path))
+        values += vars(importlib.import_module(path)).values()
     for point in entry_points(group=package):
-        values += _loaded(point.value, partial(_load, point))
+        values += _loaded(point)
     found: dict[str, type[Kind]] = {}
     for value in values:
         if not (isinstance(value, type) and issubclass(value, base) and "name" in vars(value)):
@@ -39,19 +40,12 @@ def find_classes(package: str, base: type[Kind]) -> dict[str, type[Kind]]:
     return found
 
 
-def _values(path: str) -> list[Any]:
-    return list(vars(importlib.import_module(path)).values())
-
-
-def _load(point: EntryPoint) -> list[Any]:
-    return [point.load()]
-
-
-def _loaded(path: str, load: Callable[[], list[Any]]) -> list[Any]:
-    """What `load` gives; nothing, and a warning, where it raises."""
+def _loaded(point: EntryPoint) -> list[Any]:
+    """What an installed package names; nothing, and a warning, where it cannot be loaded."""
     try:
-        return load()
+        return [point.load()]
     except Exception as error:  # somebody's own code may raise anything
-        message = f"cannot load {path}: {type(error).__name__}: {error}"
-        warnings.warn(f"{message}; it is left out", stacklevel=4)
+        logger.debug("cannot load %s", point.value, exc_info=True)
+        message = f"cannot load {point.value}: {type(error).__name__}: {error}"
+        warnings.warn(f"{message}; it is left out", stacklevel=3)
         return []

@@ -43,10 +43,21 @@ def test_two_of_one_name_are_refused(package):
         find_classes("toy_plugins", Base)
 
 
-def test_what_cannot_be_loaded_is_left_out_with_a_warning(package):
+def test_a_file_of_the_package_itself_that_cannot_be_loaded_raises(package):
     (package / "broken.py").write_text("import no_such_module\n")
     (package / "first.py").write_text(plugin("first"))
-    with pytest.warns(UserWarning, match="cannot load toy_plugins.broken: ModuleNotFoundError"):
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        find_classes("toy_plugins", Base)
+
+
+def test_an_installed_class_that_cannot_be_loaded_is_left_out_with_a_warning(package):
+    (package / "first.py").write_text(plugin("first"))
+    (package.parent / "broken_one.py").write_text("import no_such_module\n")
+    facts = package.parent / "broken_one-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: broken_one\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[toy_plugins]\nbroken = broken_one:Toy\n")
+    with pytest.warns(UserWarning, match="cannot load broken_one:Toy: ModuleNotFoundError"):
         assert list(find_classes("toy_plugins", Base)) == ["first"]
 
 
