@@ -92,6 +92,8 @@ class SamplingParams:
     explicit: frozenset[str] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        for name in NUMBERS:
+            object.__setattr__(self, name, _number(getattr(self, name)))
         for name, (holds, rule) in _ranges(self).items():
             if not holds:
                 _refuse(name, getattr(self, name), rule)
@@ -105,6 +107,20 @@ class SamplingParams:
     def states(self, name: str) -> bool:
         """Whether the caller stated a field, be it with its default value."""
         return name in (self.explicit or ()) or getattr(self, name) != getattr(USUAL, name)
+
+
+NUMBERS = (
+    "max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty",
+    "presence_penalty", "frequency_penalty", "seed", "n", "ignore_eos", "logprobs",
+    "processed_logprobs",
+)  # fmt: skip
+
+
+def _number(value: Any) -> Any:
+    """A number of numpy or torch as Python's own; anything else as it is."""
+    if getattr(value, "ndim", None) == 0 and callable(getattr(value, "item", None)):
+        return value.item()
+    return value
 
 
 def _ranges(p: SamplingParams) -> dict[str, tuple[bool, str]]:
@@ -150,7 +166,7 @@ def _biases(value: Any) -> dict[int, float]:
     if not isinstance(value, Mapping):
         _refuse(name, value, rule)
     found = {}
-    for token, bias in value.items():
+    for token, bias in ((token, _number(bias)) for token, bias in value.items()):
         if not _between(bias, -LARGEST) and not (isinstance(bias, float) and bias == -math.inf):
             _refuse(name, {token: bias}, rule)
         found[_token(token, name, {token: bias}, rule)] = float(bias)

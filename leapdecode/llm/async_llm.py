@@ -11,7 +11,7 @@ from leapdecode.engine.starting import prepare
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_batch_size, checked
 from leapdecode.llm.llm import LLM
-from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
+from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many, plain
 from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.run import Run, runs_of
 from leapdecode.llm.worker import Listener, News, Worker
@@ -117,6 +117,7 @@ class AsyncLLM:
     def _runs(
         self, prompt: Prompt, sampling: SamplingParams, arguments: dict[str, Any]
     ) -> list[Run]:
+        prompt = plain(prompt)
         if is_many(prompt):
             raise OptionError(
                 "one prompt a call; asyncio.gather(*map(llm.generate, prompts)) decodes many "

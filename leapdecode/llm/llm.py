@@ -21,7 +21,7 @@ from leapdecode.llm.checks import (
 )
 from leapdecode.llm.loading import end_tokens, load, prepacks
 from leapdecode.llm.model_defaults import ModelDefaults
-from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many
+from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many, plain
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
@@ -209,12 +209,14 @@ class LLM:
         cache_salt: str = "",
         on_step: Callable[[int, list[Piece]], bool | None] | None = None,
         watch: Callable[..., None] | None = None,
+        continue_final_message: bool | None = None,
         **options: Any,
     ) -> Any:
         """Decode one prompt or many.
 
         Args:
-            prompts: a string, a list of token ids or of chat messages, or a list of any of these.
+            prompts: a string, a list of token ids or of chat messages, or many of these. What a
+                tokenizer gives is taken, too: a `BatchEncoding`, arrays, tensors.
             method: a name that `leapdecode methods` lists, with its options by name in `options`;
                 or a `Method` object, with its options in it.
             sampling: how to choose tokens and when to stop; greedy, 256 tokens by default.
@@ -237,6 +239,8 @@ class LLM:
             cache_salt: prompts start from what is kept of texts with the same salt alone, see
                 `prefix_cache`. A server gives each of its clients another one.
             on_step: called after every step with (number of the result, pieces); True ends a text.
+            continue_final_message: whether the last of chat messages goes on, instead of an answer
+                that begins; by default if it is the assistant's, as in transformers' pipeline.
             watch: called with what every step evaluated, see `leapdecode.llm.trace`.
 
         Returns:
@@ -244,11 +248,13 @@ class LLM:
             first prompt, then those of the second, and so on. Where some prompts fail, the others
             are finished, and then the first error is raised, with all results as its `results`.
         """
+        prompts = plain(prompts)
         many, sampling = is_many(prompts), checked(sampling)
-        given = list(prompts) if many else [prompts]
+        given = prompts if many else [prompts]
         runs = runs_of(
             self, given, sampling, method, verification=verification, budget=budget,
-            pool=pool, store=store, stream=stream, cache_salt=cache_salt, watch=watch, **options,
+            pool=pool, store=store, stream=stream, cache_salt=cache_salt, watch=watch,
+            continue_final_message=continue_final_message, **options,
         )  # fmt: skip
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
@@ -262,7 +268,14 @@ class LLM:
         return results if many or sampling.n > 1 else results[0]
 
     def chat(self, messages: list[Message], **arguments: Any) -> Any:
-        """`generate` on chat messages (`[{"role": "user", "content": "..."}]`)."""
+        """`generate` on chat messages (`[{"role": "user", "content": "..."}]`), or on a list of
+        conversations. All keys of a message reach the chat template.
+        """
+        messages = plain(messages)
+        if is_many(messages) and all(isinstance(chat, list | tuple) for chat in messages):
+            for chat in messages:
+                check_messages(chat)
+            return self.generate(messages, **arguments)
         check_messages(messages)
         return self.generate(list(messages), **arguments)
 
@@ -278,12 +291,14 @@ class LLM:
         store: Store | None = None,
         stream: Hashable | list[Hashable] = None,
         cache_salt: str = "",
+        continue_final_message: bool | None = None,
         **options: Any,
     ) -> Iterator[Piece]:
         """Decode one prompt and yield a `Piece` per accepted token, as soon as it is accepted.
 
         Arguments are checked at the call, before the first piece is asked for.
         """
+        prompt = plain(prompt)
         if is_many(prompt):
             raise OptionError("stream takes one prompt; use generate for a list of them")
         sampling = checked(sampling)
@@ -291,7 +306,8 @@ class LLM:
             raise OptionError("stream gives one text; use generate for n > 1")
         (run,) = runs_of(
             self, [prompt], sampling, method, verification=verification, budget=budget,
-            pool=pool, store=store, stream=stream, cache_salt=cache_salt, **options,
+            pool=pool, store=store, stream=stream, cache_salt=cache_salt,
+            continue_final_message=continue_final_message, **options,
         )  # fmt: skip
         with self.lock:
             engine = self._engine("single", 1, [run])

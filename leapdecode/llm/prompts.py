@@ -1,21 +1,60 @@
 """Prompts in their three forms: strings, token id lists, chat messages."""
 
-from collections.abc import Mapping
+import operator
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from leapdecode.errors import OptionError, PromptError
 
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
 Prompt = str | list[int] | list[Message]
+PARTS = re.compile(
+    r"\.text\b|\[['\"]text['\"]\]"
+)  # in a chat template that reads parts of contents
+
+
+def plain(prompts: Any) -> Any:
+    """A prompt, or many, as Python's own lists: what tokenizers give (tensors of one row, a
+    `BatchEncoding`), arrays, and anything that can be iterated over once.
+    """
+    if isinstance(prompts, Mapping) and "input_ids" in prompts:
+        rows = plain(prompts["input_ids"])
+        mask = prompts.get("attention_mask")
+        return rows if mask is None else _unpadded(rows, plain(mask))
+    if isinstance(prompts, str | bytes | Mapping):
+        return prompts
+    if hasattr(prompts, "tolist"):
+        listed = prompts.tolist()
+        single_row = isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], list)
+        return listed[0] if single_row else listed
+    return list(prompts) if isinstance(prompts, Iterable) else prompts
+
+
+def _unpadded(rows: Any, masks: Any) -> Any:
+    """Ids without those that the mask leaves out."""
+    if rows and isinstance(rows[0], list):
+        return [_unpadded(row, mask) for row, mask in zip(rows, masks, strict=True)]
+    return [token for token, kept in zip(rows, masks, strict=True) if kept]
+
+
+def _is_id(token: Any) -> bool:
+    """Whether it is a whole number: Python's, numpy's or torch's."""
+    try:
+        return not isinstance(token, bool) and operator.index(token) is not None
+    except (TypeError, ValueError):  # ValueError: a tensor of several numbers
+        return False
 
 
 def is_many(prompts: Any) -> bool:
-    """Whether `prompts` is a list of prompts rather than one: a list of ids or of messages is one
-    prompt.
+    """Whether `prompts`, which are `plain`, are a list of prompts rather than one: a list of ids or
+    of messages is one prompt.
     """
-    return isinstance(prompts, list | tuple) and not (
-        prompts and isinstance(prompts[0], int | Mapping)
-    )
+    if not isinstance(prompts, list):
+        return False
+    first = prompts[0] if prompts else None
+    is_message = isinstance(first, Mapping) and "input_ids" not in first
+    return not (_is_id(first) or is_message)
 
 
 def check_messages(messages: Any) -> None:
@@ -23,26 +62,50 @@ def check_messages(messages: Any) -> None:
     if (
         isinstance(messages, str)
         or not messages
-        or not all(isinstance(one, Mapping) for one in messages)
+        or not all(isinstance(message, Mapping) for message in messages)
     ):
         raise PromptError('chat takes a list of messages: [{"role": "user", "content": "..."}]')
 
 
-def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
-    """Token ids of one prompt; raises `PromptError` when it is empty or holds impossible ids."""
+def encode(
+    prompt: Any,
+    tokenizer: Any,
+    vocabulary: int,
+    *,
+    continue_final_message: bool | None = None,
+    add_generation_prompt: bool | None = None,
+) -> list[int]:
+    """Token ids of one prompt; raises `PromptError` when it is empty or holds impossible ids.
+
+    Args:
+        prompt: a string, token ids, or chat messages.
+        tokenizer: needed for strings and messages.
+        vocabulary: ids are below it.
+        continue_final_message: whether the last of the messages goes on, instead of a new one that
+            begins; by default if it is the assistant's, as in transformers' pipeline.
+        add_generation_prompt: whether the beginning of an answer follows the messages; by default
+            unless the last one goes on.
+    """
+    prompt = plain(prompt)
     if isinstance(prompt, str):
         if not prompt:
             raise PromptError("the prompt is empty; give at least one character")
-        ids = _encode_text(prompt, _needed(tokenizer), vocabulary)
-    elif isinstance(prompt, list | tuple) and prompt and isinstance(prompt[0], Mapping):
-        ids = _encode_text(_chat_text(list(prompt), tokenizer), tokenizer, vocabulary, whole=True)
-    elif isinstance(prompt, list | tuple):
-        ids = list(prompt)
-        bad = [token for token in ids if type(token) is not int or not 0 <= token < vocabulary]
+        ids = _encode_text(prompt, _needed(tokenizer))
+    elif isinstance(prompt, list) and prompt and isinstance(prompt[0], Mapping):
+        goes_on = continue_final_message
+        if goes_on is None:
+            last = prompt[-1]
+            goes_on = isinstance(last, Mapping) and last.get("role") == "assistant"
+            goes_on = goes_on and not add_generation_prompt
+        begins = not goes_on if add_generation_prompt is None else add_generation_prompt
+        ids = _encode_messages(prompt, _needed(tokenizer), goes_on, begins)
+    elif isinstance(prompt, list):
+        bad = [token for token in prompt if not _is_id(token) or not 0 <= token < vocabulary]
         if bad:
             raise PromptError(
                 f"the prompt holds {bad[0]!r}; token ids are integers from 0 to {vocabulary - 1}"
             )
+        ids = [operator.index(token) for token in prompt]
     else:
         raise PromptError(
             "a prompt is a string, a list of token ids or of chat messages, not "
@@ -50,6 +113,12 @@ def encode(prompt: Any, tokenizer: Any, vocabulary: int) -> list[int]:
         )
     if not ids:
         raise PromptError("the prompt is empty; give at least one token")
+    if max(ids) >= vocabulary:
+        raise PromptError(
+            f"the tokenizer gives id {max(ids)}, but the model's vocabulary has {vocabulary} "
+            "tokens: "
+            "they do not belong together"
+        )
     return ids
 
 
@@ -59,26 +128,27 @@ def messages_of(text: str, system: str | None = None) -> list[Message]:
     return [*before, {"role": "user", "content": text}]
 
 
-def _encode_text(prompt: str, tokenizer: Any, vocabulary: int, whole: bool = False) -> list[int]:
-    """The ids of a text; special tokens are added unless it is `whole`."""
-    try:
-        prompt.encode()
-    except UnicodeEncodeError as error:
-        raise PromptError(
-            f"the prompt is not valid text ({error.reason} at character {error.start})"
-        ) from error
-    ids = list(tokenizer(prompt, add_special_tokens=not whole)["input_ids"])
+def _encode_text(prompt: str, tokenizer: Any) -> list[int]:
+    """The ids of a text, with the special tokens that the tokenizer adds."""
+    _check_unicode(prompt)
+    return _some(list(tokenizer(prompt)["input_ids"]))
+
+
+def _some(ids: list[int]) -> list[int]:
     if not ids:
         raise PromptError(
             "the tokenizer makes no tokens of this prompt; was a tokenizer saved with the model?"
         )
-    if max(ids) >= vocabulary:
-        raise PromptError(
-            f"the tokenizer gives id {max(ids)}, but the model's vocabulary has {vocabulary} "
-            "tokens: "
-            "they do not belong together"
-        )
     return ids
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError(
+            f"the prompt is not valid text ({error.reason} at character {error.start})"
+        ) from error
 
 
 def _needed(tokenizer: Any) -> Any:
@@ -89,21 +159,69 @@ def _needed(tokenizer: Any) -> Any:
     return tokenizer
 
 
-def _chat_text(messages: list[Message], tokenizer: Any) -> str:
-    """Messages as the model was trained to read them, up to where its answer begins."""
-    from jinja2 import TemplateError
+def _encode_messages(
+    messages: list[Message], tokenizer: Any, goes_on: bool, begins: bool
+) -> list[int]:
+    """Messages as the model was trained to read them, up to where its answer begins or goes on.
 
-    for message in messages:
-        if not {"role", "content"} <= set(message):
-            raise PromptError(f"a chat message needs 'role' and 'content'; got {sorted(message)}")
-    if not _needed(tokenizer).chat_template:
+    The tokenizer makes ids itself: those of Mistral's own classes cannot be had from a text.
+    """
+    from transformers import PreTrainedTokenizerBase
+
+    usual = PreTrainedTokenizerBase.apply_chat_template
+    overridden = getattr(type(tokenizer), "apply_chat_template", usual) is not usual
+    template = None if overridden else getattr(tokenizer, "chat_template", None)
+    if not template and not overridden:
         raise PromptError(
             "this model's tokenizer has no chat template; give the prompt as a string (generate "
             "without --chat)"
         )
+    reads_parts = overridden or bool(PARTS.search(str(template)))
+    readable = [_readable(message, reads_parts) for message in messages]
+    if goes_on and begins:
+        raise PromptError(
+            "continue_final_message and add_generation_prompt exclude each other; give one"
+        )
     try:
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    except TemplateError as error:
+        ids = tokenizer.apply_chat_template(
+            readable, tokenize=True, return_dict=False, add_generation_prompt=begins,
+            continue_final_message=goes_on,
+        )  # fmt: skip
+    except Exception as error:  # jinja's, and what a class or a template raises for what it reads
         reason = " ".join(str(error).split())
         raise PromptError(f"the model's chat template refuses these messages: {reason}") from error
-    return str(text)
+    return _some(list(ids))
+
+
+def _readable(message: Message, reads_parts: bool) -> dict[str, Any]:
+    """A message with all its keys, as chat templates take it: those that do not read the parts of a
+    content get their texts as one.
+    """
+    if not isinstance(message, Mapping) or not {"role", "content"} <= {*message}:
+        keys = sorted(map(str, message)) if isinstance(message, Mapping) else message
+        raise PromptError(f"a chat message needs 'role' and 'content'; got {keys}")
+    content = message["content"]
+    if content is None:  # of an assistant that has called tools
+        content = ""
+    texts = [content] if isinstance(content, str) else _texts(content)
+    for text in texts:
+        _check_unicode(text)
+    if not isinstance(content, str) and not reads_parts:
+        content = "\n".join(texts)
+    return {**message, "content": content}
+
+
+def _texts(content: Any) -> list[str]:
+    """The texts of a content's parts."""
+    parts = list(content) if isinstance(content, list | tuple) else None
+    if parts is None or not all(
+        isinstance(part, Mapping)
+        and part.get("type") == "text"
+        and isinstance(part.get("text"), str)
+        for part in parts
+    ):
+        raise PromptError(
+            f"a message's content is a string or a list of texts "
+            f'([{{"type": "text", "text": "..."}}]), not {content!r:.60}'
+        )
+    return [part["text"] for part in parts]

@@ -110,6 +110,7 @@ def runs_of(
     stream: Hashable | list[Hashable] = None,
     cache_salt: str = "",
     watch: Callable[[Any, Any, Any, Any], None] | None = None,
+    continue_final_message: bool | None = None,
     **options: Any,
 ) -> list[Run]:
     """A run per sample of each prompt; an engine checks the rest when requests are added."""
@@ -126,7 +127,10 @@ def runs_of(
     streams = _streams(stream, len(prompts), sampling.n)
     runs = []
     for number, prompt in enumerate(prompts):
-        ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
+        ids = encode(
+            prompt, llm.tokenizer, llm.runner.vocabulary,
+            continue_final_message=continue_final_message,
+        )  # fmt: skip
         filled = llm.filled(sampling, len(ids))
         for own in streams[number]:
             request = Request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -25,7 +26,7 @@ from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tok
 from leapdecode.server.documents import ChatWriter, CompletionWriter, Writer
 from leapdecode.server.failures import Failure, failure_of
 from leapdecode.server.gate import Gate, salt_of
-from leapdecode.server.jobs import Job, texts_of
+from leapdecode.server.jobs import Job, ending_of, texts_of
 from leapdecode.server.metrics import CONTENT_TYPE
 from leapdecode.server.openapi import described, documented
 from leapdecode.server.reading import read
@@ -151,7 +152,8 @@ def add_texts(app: FastAPI, service: Service) -> None:
         if body.messages is not None:
             given = [message.plain for message in body.messages]
         name = "prompt" if body.messages is None else "messages"
-        ids = await service.run(service.jobs.encoded, given, name) if given else []
+        read = functools.partial(service.jobs.encoded, **ending_of(body))
+        ids = await service.run(read, given, name) if given else []
         return {
             "tokens": ids, "count": len(ids), "max_model_len": service.llm.llm.runner.max_length,
         }  # fmt: skip

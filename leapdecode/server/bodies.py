@@ -74,9 +74,9 @@ class Message(Strict):
     function_call: None = None
     tool_calls: Empty | None = None
     images: Empty | None = None
-    # templates leave earlier thoughts out; the rest is for the clients' own records
-    reasoning: Text | None = None
     reasoning_content: Text | None = None
+    # what follows is for the clients' own records
+    reasoning: Text | None = None
     thinking_blocks: Any = None
     cache_control: Any = None
     id: Any = None
@@ -91,15 +91,25 @@ class Message(Strict):
 
     @property
     def plain(self) -> dict[str, str]:
-        """The message as chat templates take it."""
+        """The message as chat templates take it, which may use its name and its reasoning."""
         content = self.content or ""
         if not isinstance(content, str):
             content = "\n".join(part.text for part in content)
         role = "system" if self.role == "developer" else self.role
-        return {"role": role, "content": content}
+        others = {"name": self.name, "reasoning_content": self.reasoning_content}
+        stated = {key: value for key, value in others.items() if value is not None}
+        return {"role": role, "content": content, **stated}
 
 
 Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)]
+
+
+def _check_ending(body: ChatCompletion | Tokenize) -> None:
+    """A last message goes on, or a new one begins."""
+    if body.continue_final_message and body.add_generation_prompt:
+        raise PydanticCustomError(
+            "ending", "continue_final_message goes with add_generation_prompt: false"
+        )
 
 
 class ChatCompletion(Common):
@@ -122,6 +132,9 @@ class ChatCompletion(Common):
     }
 
     messages: Messages
+    # vLLM's
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
     max_completion_tokens: Annotated[int, Field(ge=1, le=1 << 31)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
@@ -131,6 +144,7 @@ class ChatCompletion(Common):
     def _logprobs_belong(self) -> ChatCompletion:
         if self.top_logprobs and not self.logprobs:
             raise PydanticCustomError("logprobs", "top_logprobs goes with logprobs: true")
+        _check_ending(self)
         if None not in (self.max_tokens, self.max_completion_tokens):
             raise PydanticCustomError("length", "max_tokens is max_completion_tokens: give one")
         return self
@@ -142,11 +156,14 @@ class Tokenize(Strict):
     model: str | None = None
     prompt: Text | None = None
     messages: Messages | None = None
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
 
     @model_validator(mode="after")
     def _one_alone(self) -> Tokenize:
         if (self.prompt is None) == (self.messages is None):
             raise PydanticCustomError("prompt", "give either prompt or messages")
+        _check_ending(self)
         return self
 
 

@@ -11,7 +11,7 @@ from leapdecode.core import SamplingParams
 from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.prompts import encode
 from leapdecode.methods import find, make
-from leapdecode.server.bodies import ChatCompletion, Completion
+from leapdecode.server.bodies import ChatCompletion, Completion, Tokenize
 from leapdecode.server.failures import Failure
 from leapdecode.server.fields import MOST_ROWS
 from leapdecode.server.grammars import Form, Grammar, Grammars, grammar_of
@@ -68,7 +68,7 @@ class Jobs:
         else:
             given, logprobs, field_name = list(body.prompts), body.logprobs, "prompt"
             most = body.max_tokens or COMPLETION_TOKENS
-        prompts = [self.encoded(one, field_name) for one in given]
+        prompts = [self.encoded(one, field_name, **ending_of(body)) for one in given]
         most = self._length(most, prompts)
         sampling = SamplingParams(max_tokens=most, logprobs=logprobs, **self._chosen(body))
         arguments = {
@@ -121,11 +121,11 @@ class Jobs:
         except LeapdecodeError as error:
             raise Failure(400, str(error), "options") from error
 
-    def encoded(self, prompt: Any, name: str) -> list[int]:
+    def encoded(self, prompt: Any, name: str, **ending: bool) -> list[int]:
         """Token ids of a prompt that fits; raises `Failure` that names the field."""
         room = self.llm.runner.max_length
         try:
-            ids = encode(prompt, self.llm.tokenizer, self.llm.runner.vocabulary)
+            ids = encode(prompt, self.llm.tokenizer, self.llm.runner.vocabulary, **ending)
         except LeapdecodeError as error:
             raise Failure(400, str(error), name) from error
         if len(ids) >= room:
@@ -188,6 +188,16 @@ class Jobs:
 def form_field(body: Completion | ChatCompletion) -> str:
     """The field that says which form an answer is to have."""
     return "response_format" if body.structured_outputs is None else "structured_outputs"
+
+
+def ending_of(body: Completion | ChatCompletion | Tokenize) -> dict[str, bool]:
+    """Whether the last message of a conversation goes on, or an answer begins."""
+    if isinstance(body, Completion):
+        return {}
+    return {
+        "continue_final_message": body.continue_final_message,
+        "add_generation_prompt": body.add_generation_prompt,
+    }
 
 
 def too_large(value: Any) -> bool:
