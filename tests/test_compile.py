@@ -140,3 +140,25 @@ def test_what_stays_uncompiled_is_refused(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda forward, **_: forward)
     with pytest.raises(OptionError, match="leaves LlamaForCausalLM uncompiled"):
         prepare(model("llama"), compiled=True)
+
+
+def test_a_layer_whose_forward_is_replaced_computes_by_that():
+    """Steering vectors: not bypassed by the compiled forward, and still there afterwards."""
+    steered, ids = new_model(CONFIGS["llama"]()), prompts(4)[3]
+    layer, sampling = steered.model.layers[1], SamplingParams(max_tokens=12, ignore_eos=True)
+    plain = LLM(steered, exact=False).generate(ids, sampling=sampling).token_ids
+
+    def forward(*args, **kwargs):
+        return type(layer).forward(layer, *args, **kwargs) + torch.linspace(-3, 3, 32)
+
+    layer.forward = forward
+    expected = LLM(steered, exact=False).generate(ids, sampling=sampling).token_ids
+    assert expected != plain
+    llm = LLM(steered, exact=False)
+    llm.runner.compiled = CompiledForward(steered)
+    with torch.compiler.set_stance("force_eager"):  # the same calls, without a minute's compiling
+        for _ in range(2):
+            found = llm.generate(ids, method="prompt_lookup", sampling=sampling).token_ids
+            assert found == expected
+            assert layer.__dict__["forward"] is forward
+    assert llm.runner.compiled.uncompiled > 0  # those of the other layer

@@ -9,10 +9,11 @@ import torch
 from tiny import CONFIGS, GROUPED, new_model
 from transformers import LlamaConfig
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import folded_attention
+from leapdecode.model.facts import attention_name
 from leapdecode.model.folded_attention import FOLDED, with_rows
 
 HEADS, KEPT, DIM, SLOTS = 6, 2, 8, 20
@@ -112,3 +113,72 @@ def test_texts_are_those_of_copied_keys(config, monkeypatch):
     monkeypatch.setattr(llm.runner, "folds", False)
     copied = llm.generate(prompts, method="hybrid", sampling=sampling)
     assert [one.token_ids for one in folded] == [one.token_ids for one in copied]
+
+
+def doubled(module, query, key, value, mask, **options):
+    """Another library's attention: something that shows."""
+    return sdpa_attention_forward(module, query, key, 2 * value, mask, **options)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("when", ["before loading", "after loading"])
+def test_attention_that_another_library_has_registered_is_used_and_stays(everywhere, when):
+    table = AttentionInterface._global_mapping if everywhere else ALL_ATTENTION_FUNCTIONS
+    local = ALL_ATTENTION_FUNCTIONS._local_mapping
+    model, ids = new_model(LlamaConfig(**GROUPED)), [5, 6, 7, 8, 5, 6, 7]
+
+    def theirs():
+        given = torch.tensor([ids])
+        mask = torch.ones_like(given)
+        made = model.generate(given, attention_mask=mask, max_new_tokens=16, do_sample=False)
+        return made[0, len(ids) :].tolist()
+
+    def ours(llm):
+        sampling = SamplingParams(max_tokens=16, ignore_eos=True)
+        return llm.generate(ids, method="prompt_lookup", sampling=sampling).token_ids
+
+    bare = theirs()
+    try:
+        early = LLM(model, exact=False) if when == "after loading" else None
+        table["sdpa"] = doubled
+        expected, before = theirs(), dict(local)
+        assert expected != bare
+        assert ours(early or LLM(model, exact=False)) == expected
+        assert ALL_ATTENTION_FUNCTIONS["sdpa"] is doubled
+        assert local == before
+        assert theirs() == expected
+    finally:
+        AttentionInterface._global_mapping["sdpa"] = sdpa_attention_forward
+        local.pop("sdpa", None)
+    assert ours(LLM(model, exact=False)) == bare == theirs()
+
+
+def test_a_function_registered_inside_the_block_stays():
+    try:
+        with FOLDED:
+            ALL_ATTENTION_FUNCTIONS["sdpa"] = doubled
+        assert ALL_ATTENTION_FUNCTIONS["sdpa"] is doubled
+    finally:
+        ALL_ATTENTION_FUNCTIONS._local_mapping.pop("sdpa", None)
+
+
+def test_padded_rows_are_cut_off_for_a_function_of_somebody_elses():
+    query, key, value, mask = given(2)
+    expected, _ = doubled(Module(), query, key, value, mask)
+    ALL_ATTENTION_FUNCTIONS["sdpa"] = doubled
+    try:
+        with FOLDED:
+            found, _ = FOLDED.attend(Module(), query, key, value, with_rows(mask, 3))
+    finally:
+        ALL_ATTENTION_FUNCTIONS._local_mapping.pop("sdpa", None)
+    assert torch.equal(found, expected)
+
+
+def test_facts_of_another_attention_are_kept_apart():
+    model = new_model(LlamaConfig(**GROUPED))
+    assert attention_name(model) == "sdpa"
+    ALL_ATTENTION_FUNCTIONS["sdpa"] = doubled
+    try:
+        assert attention_name(model).endswith("doubled")
+    finally:
+        del ALL_ATTENTION_FUNCTIONS["sdpa"]

@@ -122,3 +122,28 @@ def test_same_texts_by_packed_layers_and_by_a_twin():
 def test_a_wrong_argument():
     with pytest.raises(OptionError, match="prepack='yes' must be 'auto', True or False"):
         LLM("demo", prepack="yes")
+
+
+def test_a_layer_whose_forward_somebody_replaces_later_computes_by_that():
+    """Steering vectors and the like: not bypassed inside, and still there outside."""
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    runner = prepare(model, prepack=True)
+    if runner.prepacked is None:
+        pytest.skip("no packed layout for this processor")
+    plain, layer = runner.try_rows(), model.model.layers[1].mlp.down_proj
+    usual = layer.forward
+
+    def steered(rows):
+        return usual(rows) + 5.0
+
+    layer.forward = steered
+    expected = runner.try_rows()
+    assert not torch.allclose(expected, plain, atol=1e-2)
+    for _ in range(2):
+        with runner.fast:
+            assert layer.forward is steered
+            assert torch.allclose(runner.try_rows(), expected, atol=1e-4)
+        assert layer.__dict__["forward"] is steered
+    del layer.forward
+    with runner.fast:
+        assert torch.allclose(runner.try_rows(), plain, atol=1e-4)

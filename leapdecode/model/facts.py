@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leapdecode.model.fingerprint import fingerprint
 
@@ -167,6 +168,18 @@ def weights_digest(model: Any) -> str:
     return found.hexdigest()[:16]
 
 
+def attention_name(model: Any) -> str:
+    """By which attention the model computes; a function that replaces transformers' own is named
+    as well.
+    """
+    name: str = model.config._attn_implementation
+    function = ALL_ATTENTION_FUNCTIONS.get(name)
+    module = getattr(function, "__module__", type(function).__module__)
+    if function is None or module.startswith(("transformers.", "leapdecode.")):
+        return name
+    return f"{name} by {module}.{getattr(function, '__qualname__', type(function).__name__)}"
+
+
 def model_key(runner: Runner) -> str:
     """What a fact depends on: the model's shape, modules and adapters, dtype, attention, device,
     threads, versions.
@@ -175,7 +188,7 @@ def model_key(runner: Runner) -> str:
     """
     config = json.dumps(runner.config.to_dict(), sort_keys=True, default=str)
     shape = hashlib.sha256(config.encode()).hexdigest()[:12]
-    attention = runner.model.config._attn_implementation
+    attention = attention_name(runner.model)
     device = f"{runner.device.type} {device_name(runner.device)}"
     if runner.device.type == "cpu":
         device += f" {torch.backends.cpu.get_cpu_capability()}"

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 MOST_BYTES = 1 << 28  # of a mask; larger ones stay as they are, and keys are copied
@@ -29,12 +30,14 @@ OTHER = ("position_bias", "cache", "softcap", "output_attentions")  # options no
 class FoldedAttention:
     """Inside its `with` block models whose attention is "sdpa" compute it so.
 
-    Another thread's attention runs through it meanwhile, and gives what it gives anyway.
+    Another thread's attention runs through it meanwhile, and gives what it gives anyway. What
+    another library has registered as "sdpa" is used as it is, and is there again afterwards.
     """
 
     def __init__(self) -> None:
         self.lock, self.depth = threading.RLock(), 0
         self.usual: Any = None
+        self.registered: Any = None  # in transformers' table itself, behind which stand defaults
         self.own = threading.local()  # masks of this thread's forward: the next one may change them
 
     def __enter__(self) -> None:
@@ -43,14 +46,20 @@ class FoldedAttention:
             self.depth += 1
             if self.depth == 1:
                 self.usual = ALL_ATTENTION_FUNCTIONS[NAME]
+                self.registered = ALL_ATTENTION_FUNCTIONS._local_mapping.get(NAME)
                 ALL_ATTENTION_FUNCTIONS[NAME] = self.attend
 
     def __exit__(self, *_: object) -> None:
         self.own.masks = None
         with self.lock:
             self.depth -= 1
-            if self.depth == 0:
+            if self.depth > 0 or ALL_ATTENTION_FUNCTIONS[NAME] != self.attend:
+                return  # somebody has registered another one meanwhile: it stays
+            if self.registered is None:
                 del ALL_ATTENTION_FUNCTIONS[NAME]
+            else:
+                ALL_ATTENTION_FUNCTIONS[NAME] = self.registered
+            self.registered = None
 
     def attend(
         self, module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor,
@@ -61,10 +70,22 @@ class FoldedAttention:
         [B, 1, R or more, S].
         """
         rows, groups = query.shape[2], query.shape[1] // key.shape[1]
-        known = not any(options.get(name) is not None for name in OTHER)
+        known = self.usual is sdpa_attention_forward
+        known = known and not any(options.get(name) is not None for name in OTHER)
         if attention_mask is None or not known or not _small(attention_mask, groups):
+            if is_causal is not None:
+                options["is_causal"] = is_causal
+            if attention_mask is not None and attention_mask.shape[2] > rows:
+                attention_mask = attention_mask[:, :, :rows]  # without what would be padded
             found: tuple[Tensor, None] = self.usual(
-                module, query, key, value, attention_mask, dropout, scaling, is_causal, **options
+                module,
+                query,
+                key,
+                value,
+                attention_mask,
+                dropout=dropout,
+                scaling=scaling,
+                **options,
             )
             return found
         padded = attention_mask.shape[2]
