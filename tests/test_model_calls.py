@@ -5,11 +5,12 @@ import warnings
 import pytest
 import torch
 from tiny import CONFIGS, GROUPED, VOCABULARY, new_model, prompts
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig, LlamaForCausalLM
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.hf import decoding
+from leapdecode.model.load import load_model
 from leapdecode.model.runner import Runner
 
 TOKENS = 16
@@ -240,3 +241,23 @@ def test_outputs_are_asked_for_by_name():
     model, prompt = own(Tuples), prompts(4)[3]
     expected = generated(model, prompt)
     assert list(ways(model, prompt)) == [expected, expected]
+
+
+@pytest.mark.filterwarnings("ignore")  # of the package
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_folder_in_a_quantized_form_is_loaded_as_it_is(tmp_path, bits):
+    pytest.importorskip("bitsandbytes")
+    config = LlamaConfig(**GROUPED | {"hidden_size": 128}, eos_token_id=None, bos_token_id=None)
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).half().save_pretrained(tmp_path / "base")
+    quantized = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "base", device_map="cpu",
+        quantization_config=BitsAndBytesConfig(**{f"load_in_{bits}bit": True}),
+    )  # fmt: skip
+    quantized.save_pretrained(tmp_path / "quantized")
+    loaded = load_model(str(tmp_path / "quantized"), "cpu")
+    assert loaded.dtype == torch.float16
+    prompt = prompts(4)[3]
+    llm = LLM(loaded, exact=False)
+    found = llm.generate(prompt, method="prompt_lookup", sampling=SHORT).token_ids
+    assert found == generated(quantized.eval(), prompt)

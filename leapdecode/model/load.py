@@ -112,8 +112,9 @@ def load_model(
     """A causal model in evaluation mode, or this process's part of it where there are several
     `ranks`.
 
-    When `dtype` is "auto", float16 becomes float32 on a CPU, and a GGUF file bfloat16. The head is
-    kept to frequent tokens where the model's folder says so, unless `whole_head`.
+    When `dtype` is "auto", float16 becomes float32 on a CPU, and a GGUF file bfloat16; what was
+    saved in a quantized form stays as it is. The head is kept to frequent tokens where the model's
+    folder says so, unless `whole_head`.
 
     Raises:
         ModelUnavailable: there is no such model here.
@@ -140,12 +141,15 @@ def load_model(
             f"{name!r} lacks {len(absent)} of the model's weights ({absent[0]}, ...); they would "
             "be random"
         )
-    if wanted == "auto" and place.type == "cpu" and model.dtype == torch.float16:
+    quantized = getattr(model, "hf_quantizer", None) is not None
+    half = place.type == "cpu" and model.dtype == torch.float16
+    if wanted == "auto" and half and not quantized:  # those are cast by their own rules
         model = model.float()
     tokens = None if whole_head else frequent_tokens(name)
     if tokens is not None:
         shorten_head(model, tokens)
-    return model.eval() if larger else model.to(place).eval()
+    placed = larger or (quantized and model.device.type == place.type)
+    return model.eval() if placed else model.to(place).eval()
 
 
 def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
