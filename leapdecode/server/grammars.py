@@ -41,7 +41,11 @@ NEVER = float("-inf")
 CHILD = Path(__file__).with_name("grammar_child.py")
 MOST_CHARACTERS = 200_000  # of a grammar; long constants make every mask slow
 # of llguidance, per mask; a mask that uses all of it takes a quarter of a second
-LIMITS = {"step_lexer_fuel": 50_000, "step_max_items": 20_000, "verbose_errors": False}
+LIMITS: dict[str, Any] = {
+    "step_lexer_fuel": 50_000,
+    "step_max_items": 20_000,
+    "verbose_errors": False,
+}
 TRIAL_SECONDS, TRIAL_MEMORY = 2, 512  # of processor time, MiB
 TRIAL_WAIT = 60.0  # seconds; a child that neither answers nor computes is ended
 KEPT = 16  # forms whose compiled grammars are kept
@@ -292,7 +296,8 @@ class Grammar:
 
     def __init__(self, form: Form, prompt_length: int) -> None:
         self.form, self.prompt_length = form, prompt_length
-        self.start = self.matcher = None
+        self.start: Any = None
+        self.matcher: Any = None
         self.text: list[int] = []  # what the matcher has read
         self.beyond = 0.0  # seconds
         self.renewed = False
