@@ -45,7 +45,8 @@ class Shared:
         self.planners: dict[tuple[str, bool, int | str | None, int], Planner] = {}
         self.pools: dict[str, NgramPool] = {}
         self.stores: dict[str, Store] = {}
-        self.fitted, self.extrapolating = False, None
+        self.fitted = False
+        self.extrapolating: Extrapolator | None = None
         self.preparing = threading.Lock()  # held while something is measured beside decoding
 
     @functools.cached_property

@@ -111,7 +111,8 @@ class _Reading:
             self.state.append([self.plain(value) for value in vars(config).values()])
 
     def module(self, module: torch.nn.Module) -> None:
-        held, kind = vars(module), type(module)
+        held = vars(module)
+        kind: Any = type(module)
         what = [_class_name(kind), module.training, *held["_modules"]]
         if held["_forward_pre_hooks"] or held["_forward_hooks"] or "forward" in held:
             what += self.hooks(held)

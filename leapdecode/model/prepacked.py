@@ -62,7 +62,7 @@ class PackedLinears:
     quantized: str | None = None
 
     def __init__(self, modules: list[torch.nn.Linear]) -> None:
-        self.states = [module._parameters for module in modules]
+        self.states: list[Any] = [module._parameters for module in modules]
         self.sizes = [module.out_features for module in modules]
         self.last = len(modules) - 1
         self.rows: Tensor | None = None
@@ -72,10 +72,10 @@ class PackedLinears:
     @torch.inference_mode()
     def pack(self) -> None:
         """Pack the layers' weights as they are now."""
-        weights = [state["weight"] for state in self.states]
+        weights: list[Any] = [state["weight"] for state in self.states]
         biases = [state["bias"] for state in self.states if state["bias"] is not None]
         self.tensors: list[Any] = weights + biases
-        self.places = [(state, "weight") for state in self.states]
+        self.places: list[tuple[Any, str]] = [(state, "weight") for state in self.states]
         self.places += [(state, "bias") for state in self.states if state["bias"] is not None]
         self.versions = list(map(version_of, self.tensors))
         self.samples = samples_of(self.tensors)
@@ -258,7 +258,7 @@ def faster(model: Any, step: Step, key: str) -> bool:
     Measured once by forwards of both kinds in turn, and kept on disk under `key`.
     """
     entry = kept(key)
-    ratio = entry.get("ratio") if entry else None
+    ratio: Any = entry.get("ratio") if entry else None
     if not number(ratio, *RATIOS):
         packed = prepacked(model, step)
         if packed is None:
