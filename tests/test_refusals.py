@@ -186,3 +186,16 @@ def test_flash_and_flex_attention_are_refused_with_the_way_out():
 def test_an_unknown_fallback_is_refused():
     with pytest.raises(OptionError, match="autoregressive"):
         LLM(new_model(CONFIGS["llama"]()), fallback="beam")
+
+
+@pytest.mark.parametrize("name", ["mistral", "llama"])
+def test_memory_that_runs_out_is_no_reason_to_refuse_a_model(monkeypatch, name):
+    model = new_model(CONFIGS[name]())
+
+    def full(*args, **kwargs):
+        raise torch.OutOfMemoryError("no memory is left")
+
+    monkeypatch.setattr(model, "forward", full)
+    for fails in (window_matters, lambda given: prepare(given, "autoregressive")):
+        with pytest.raises(torch.OutOfMemoryError):
+            fails(model)

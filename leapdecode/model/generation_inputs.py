@@ -46,7 +46,7 @@ def constant_arguments(model: Any) -> dict[str, Any]:
         return {}
     try:
         prepared = [one for size in BATCHES for one in _two_steps(model, size)]
-    except UnsupportedModel:
+    except (UnsupportedModel, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything
         message = f"preparing its inputs as `generate` does fails ({first_line(error)})"

@@ -203,7 +203,7 @@ def prepare(
         elif prepack:
             _prepack(runner, prepack)
         probe(runner)
-    except (DamagedModel, OptionError):
+    except (DamagedModel, OptionError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         return plain_runner(

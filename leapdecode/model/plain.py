@@ -4,6 +4,7 @@ A probe compares it with forwards that use no cache; where they differ, it is re
 """
 
 import inspect
+import logging
 import time
 from typing import Any
 
@@ -25,6 +26,8 @@ from leapdecode.model.traits import (
     text_config,
 )
 
+LOG = logging.getLogger("leapdecode")
+
 
 class PlainRunner:
     """Serves `autoregressive` alone: every tree it is asked for is a root.
@@ -45,9 +48,10 @@ class PlainRunner:
             self.vocabulary = embeddings.num_embeddings
             self.device, self.dtype = input_device(model), embeddings.weight.dtype
             probe_plain(self)
-        except UnsupportedModel:
+        except (UnsupportedModel, torch.OutOfMemoryError):
             raise
         except Exception as error:  # a model's own code may raise anything
+            LOG.debug("plain decoding fails", exc_info=True)
             raise UnsupportedModel(f"plain decoding fails ({first_line(error)})") from error
 
     def cache_bytes(self, room: Room) -> int:

@@ -8,6 +8,7 @@ differs tenfold between models.
 """
 
 import contextlib
+import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from leapdecode.model.runner import Runner
 from leapdecode.model.traits import WINDOWS, first_line, windows_of
 from leapdecode.model.yardstick import cap, in_one_block, in_pieces
 
+LOG = logging.getLogger("leapdecode")
 TEXT = 16  # tokens of the longer probe text; a second one is half as long
 SINGLE = 3  # nodes that are evaluated one at a time
 FACTOR = 3.0  # a wrong mask moves logits by more than this many times what rounding does
@@ -186,9 +188,10 @@ def probe(runner: Runner) -> ProbeReport:
     try:
         with _narrow_windows(runner):
             report = _measure(runner)
-    except UnsupportedModel:
+    except (UnsupportedModel, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
+        LOG.debug("a tree's forward fails", exc_info=True)
         raise UnsupportedModel(f"a tree's forward fails ({first_line(error)})") from error
     if not math.isfinite(report.worst + report.tolerance):
         raise DamagedModel(

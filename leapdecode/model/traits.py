@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from leapdecode.model.cache_names import CACHE
 from leapdecode.model.kv_store import Layout
 from leapdecode.model.masks import MaskForm
 
+LOG = logging.getLogger("leapdecode")
 TRAINED_BLOCK = "jacobi_block"  # of a configuration
 LARGEST_BLOCK = 256  # tokens; what a configuration states beyond is no block
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
@@ -103,7 +105,10 @@ def window_matters(model: Any, **constants: Any) -> bool:
             with windows_of(model, size):
                 output = model(input_ids=ids, use_cache=False, return_dict=True, **constants)
                 found.append(output.logits)
+    except torch.OutOfMemoryError:  # which says nothing of the window
+        raise
     except Exception:  # a model's own code may raise anything
+        LOG.debug("a forward fails with another attention window", exc_info=True)
         return True
     return not torch.equal(*found)
 
@@ -233,6 +238,8 @@ def read_layout(model: Any, **constants: Any) -> Layout:
     try:
         first = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
         output = model(input_ids=first, use_cache=True, return_dict=True, **constants)
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         raise UnsupportedModel(
             f"a plain forward of one token fails ({first_line(error)})"
