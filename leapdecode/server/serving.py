@@ -69,6 +69,13 @@ class LastResort:
         # in C, for a thread that never gives the interpreter's lock back
         faulthandler.dump_traceback_later(seconds + FROZEN, exit=True, file=sys.__stderr__ or 2)
 
+    def disarm(self) -> None:
+        """Nothing is left to be done. Only threads that the interpreter joins are still watched:
+        its own end can take seconds.
+        """
+        self.done = True
+        faulthandler.cancel_dump_traceback_later()
+
     def _exit(self) -> None:
         faulthandler.dump_traceback(sys.__stderr__ or 2)
         for stream in (sys.stdout, sys.stderr):
@@ -177,7 +184,7 @@ def serve(
         asyncio.run(run())
     finally:
         service.close()
-        last_resort.done = True
+        last_resort.disarm()
 
 
 def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
