@@ -248,9 +248,9 @@ class LLM:
             first prompt, then those of the second, and so on. Where some prompts fail, the others
             are finished, and then the first error is raised, with all results as its `results`.
         """
-        prompts = plain(prompts)
-        many, sampling = is_many(prompts), checked(sampling)
-        given = prompts if many else [prompts]
+        given: Any = plain(prompts)
+        many, sampling = is_many(given), checked(sampling)
+        given = given if many else [given]
         runs = runs_of(
             self, given, sampling, method, verification=verification, budget=budget,
             pool=pool, store=store, stream=stream, cache_salt=cache_salt, watch=watch,

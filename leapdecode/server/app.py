@@ -152,7 +152,7 @@ def add_texts(app: FastAPI, service: Service) -> None:
         if body.messages is not None:
             given = [message.plain for message in body.messages]
         name = "prompt" if body.messages is None else "messages"
-        read = functools.partial(service.jobs.encoded, **ending_of(body))
+        read: Any = functools.partial(service.jobs.encoded, **ending_of(body))
         ids = await service.run(read, given, name) if given else []
         return {
             "tokens": ids, "count": len(ids), "max_model_len": service.llm.llm.runner.max_length,

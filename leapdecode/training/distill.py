@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from leapdecode.model.runner import Runner
 from leapdecode.training.clean import Cleaning
 from leapdecode.training.dataset import Trajectories, check_same
 from leapdecode.training.pruning import Size, most_frequent, pruned, save_student, size_of
@@ -93,6 +94,7 @@ def agreement(llm: LLM, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) ->
 
     The draft reads the target's own text before each token, and says its likeliest one.
     """
+    assert isinstance(llm.draft_runner, Runner), "a draft verifies trees"
     equal = total = 0
     for prompt, response in texts:
         ids = torch.tensor([[*prompt, *response]], device=llm.runner.device)
