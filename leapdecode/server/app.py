@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -152,8 +151,11 @@ def add_texts(app: FastAPI, service: Service) -> None:
         if body.messages is not None:
             given = [message.plain for message in body.messages]
         name = "prompt" if body.messages is None else "messages"
-        read: Any = functools.partial(service.jobs.encoded, **ending_of(body))
-        ids = await service.run(read, given, name) if given else []
+
+        def ids_of() -> list[int]:
+            return service.jobs.encoded(given, name, **ending_of(body))
+
+        ids = await service.run(ids_of) if given else []
         return {
             "tokens": ids, "count": len(ids), "max_model_len": service.llm.llm.runner.max_length,
         }  # fmt: skip
