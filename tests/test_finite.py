@@ -1,11 +1,15 @@
 """Values that are not finite: they end the text that they belong to, and touch no other."""
 
+import json
+
 import pytest
 import torch
-from tiny import CONFIGS, new_model
+from tiny import CONFIGS, MORE_CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.errors import NotFinite
+from leapdecode.errors import DamagedModel, NotFinite
+from leapdecode.model.forbidden import levelled
+from leapdecode.model.plain import PlainRunner
 
 SHORT = SamplingParams(max_tokens=12)
 DRAWN = SamplingParams(max_tokens=12, temperature=0.9, top_p=0.9, seed=2)
@@ -98,3 +102,43 @@ def test_a_processor_that_gives_nan_or_forbids_everything_is_an_error():
                 with pytest.raises(NotFinite):
                     llm.generate(GOOD, method=method, sampling=broken)
         assert llm.generate(GOOD, sampling=SHORT).token_ids
+
+
+def forbidding(value):
+    """A model whose head's bias gives its padding tokens `value`."""
+    torch.manual_seed(0)
+    model = new_model(MORE_CONFIGS["phi"](), torch.float32)
+    with torch.no_grad():
+        model.lm_head.bias[60:] = value
+    return model
+
+
+def test_a_model_that_forbids_its_padding_itself_is_decoded():
+    model, ids = forbidding(-float("inf")), torch.tensor([GOOD])
+    mask = torch.ones_like(ids)
+    theirs = model.generate(ids, attention_mask=mask, max_new_tokens=8, do_sample=False)
+    llm = LLM(model, exact=False)
+    for method in ("autoregressive", "prompt_lookup", "lookahead"):
+        sampling = SamplingParams(max_tokens=8, logprobs=64)
+        found = llm.generate(GOOD, method=method, sampling=sampling)
+        assert found.token_ids == theirs[0, len(GOOD) :].tolist()
+        assert all(sorted(one.top) == list(range(60)) for one in found.logprobs)
+        json.dumps([one.top for one in found.logprobs], allow_nan=False)
+        for verification in ("seeded", "rejection"):
+            drawn = SamplingParams(max_tokens=24, temperature=1.0, seed=3)
+            options = {"method": method, "sampling": drawn, "verification": verification}
+            assert max(llm.generate(GOOD, **options).token_ids) < 60
+    PlainRunner(model, "")  # which compares logits, too
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_what_is_no_logit_is_still_damage(value):
+    with pytest.raises(DamagedModel, match="not finite"):
+        LLM(forbidding(value))
+
+
+def test_what_only_one_forward_forbids_is_a_difference():
+    logits = torch.tensor([[1.0, 2.0, -torch.inf], [0.5, 1.5, -torch.inf]])
+    other = torch.tensor([[1.0, 2.0, -torch.inf], [0.5, -torch.inf, -torch.inf]])
+    one, two = levelled(logits, other)
+    assert torch.equal(one - two, torch.tensor([[0, 0, 0], [0, torch.inf, 0]]))

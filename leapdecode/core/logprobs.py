@@ -11,7 +11,7 @@ class TokenLogprobs:
         token_id: the token that was generated.
         logprob: its log-probability.
         top: the likeliest tokens' log-probabilities by token id, likeliest first; as many as were
-            asked for.
+            asked for and are possible at all.
     """
 
     token_id: int

@@ -3,6 +3,8 @@
 Shapes: P accepted tokens of a step, V vocabulary, K tokens asked for.
 """
 
+import math
+
 import torch
 
 from leapdecode.core import ForwardResult, SamplingParams, TokenLogprobs
@@ -30,7 +32,9 @@ def of_path(
     count = min(params.logprobs or 0, scores_PV.shape[-1])
     best = scores_PV.topk(count, -1)
     rows = zip(tokens, chosen, best.indices.tolist(), best.values.tolist(), strict=False)
-    return [
-        TokenLogprobs(token, own, dict(zip(ids, values, strict=True)))
-        for token, own, ids, values in rows
-    ]
+    return [TokenLogprobs(token, own, _possible(ids, values)) for token, own, ids, values in rows]
+
+
+def _possible(ids: list[int], values: list[float]) -> dict[int, float]:
+    """Without tokens that cannot come: their -inf is no number that JSON has."""
+    return {token: value for token, value in zip(ids, values, strict=True) if value > -math.inf}

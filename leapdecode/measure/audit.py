@@ -16,6 +16,7 @@ from torch import Tensor
 
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.llm import LLM, Result
+from leapdecode.model.forbidden import levelled
 from leapdecode.model.runner import Runner
 from leapdecode.model.yardstick import cap, in_one_block, in_pieces
 from leapdecode.verify.sampler import Sampler
@@ -126,9 +127,10 @@ def yardstick(
         in_one_block(model, ids, len(said), copies=2),
         in_pieces(model, ids, len(said)),
     ):
-        difference = plain_NV.gather(-1, looked_at) - other_NV.float().gather(-1, looked_at)
+        before_NV, after_NV = levelled(plain_NV, other_NV.float())
+        difference = before_NV.gather(-1, looked_at) - after_NV.gather(-1, looked_at)
         noise = max(noise, float(difference.abs().max()))
-    return plain_NV, min(noise, cap(dtype) * float(plain_NV.std(-1).mean()))
+    return plain_NV, min(noise, cap(dtype) * float(levelled(plain_NV, plain_NV)[0].std(-1).mean()))
 
 
 @torch.inference_mode()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
+from leapdecode.model.forbidden import levelled
 
 if TYPE_CHECKING:
     from leapdecode.model.plain import PlainRunner
@@ -44,7 +45,8 @@ def probe_plain(runner: PlainRunner) -> None:
     ids = torch.randint(runner.vocabulary, (length,), generator=make).tolist()
     starts = (length - steps, 1)
     plain = {start: _without_cache(runner, ids, start, steps) for start in starts}
-    if not all(bool(logits_NV.isfinite().all()) for logits_NV in plain.values()):
+    rows = [levelled(logits_NV, logits_NV)[0] for logits_NV in plain.values()]
+    if not all(bool(logits_NV.isfinite().all()) for logits_NV in rows):
         name = type(runner.model).__name__
         raise DamagedModel(f"{name} gives logits that are not finite; its weights are damaged")
     ahead = _looks_ahead(runner, ids)
@@ -105,5 +107,6 @@ def _distance(found_NV: Tensor, plain_NV: Tensor) -> float:
 
     A mixture of experts may route a token otherwise; a wrong cache is wrong at most steps.
     """
-    gaps_NV, spread_N = found_NV.double() - plain_NV.double(), plain_NV.double().std(-1)
+    plain_NV, found_NV = levelled(plain_NV.double(), found_NV.double())
+    gaps_NV, spread_N = found_NV - plain_NV, plain_NV.std(-1)
     return float((gaps_NV.square().mean(-1).sqrt() / spread_N.clamp_min(1e-30)).median())

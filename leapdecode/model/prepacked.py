@@ -22,6 +22,7 @@ from torch import Tensor
 
 from leapdecode.model.facts import LOG, keep, kept, number
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
+from leapdecode.model.forbidden import levelled
 from leapdecode.model.graph_ops import define
 from leapdecode.model.memory import free_bytes
 from leapdecode.model.replaced import Replaced
@@ -147,6 +148,7 @@ class Prepacked(Replaced):
 
     def refresh(self) -> None:
         for one in self.packed:
+            one.rows, one.parts = None, ()  # left where the last layer of a product is replaced
             if one.stale:
                 one.pack()
 
@@ -236,8 +238,9 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
         except RuntimeError:
             LOG.warning("%s is not prepacked", type(model).__name__, exc_info=True)
             return None
-        difference = (found.float() - plain.float()).square().mean().sqrt()
-        if not difference <= cap(plain.dtype) * plain.float().std():
+        before, after = levelled(plain.float(), found.float())
+        difference = (after - before).square().mean().sqrt()
+        if not difference <= cap(plain.dtype) * before.std():
             return None
         KNOWN[model] = packed
     else:

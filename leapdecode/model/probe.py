@@ -18,6 +18,7 @@ from torch import Tensor
 
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
+from leapdecode.model.forbidden import levelled
 from leapdecode.model.runner import Runner
 from leapdecode.model.traits import WINDOWS, first_line, windows_of
 from leapdecode.model.yardstick import cap, in_one_block, in_pieces
@@ -77,7 +78,7 @@ def _bushy(pending: int, vocabulary: int) -> TokenTree:
 
 def _distance(one_V: Tensor, other_V: Tensor) -> float:
     """Root mean square of the difference, in standard deviations of the first."""
-    one_V, other_V = one_V.double(), other_V.double()
+    one_V, other_V = levelled(one_V.double(), other_V.double())
     return float((one_V - other_V).square().mean().sqrt() / one_V.std())
 
 
