@@ -1,10 +1,11 @@
 """How models are called: wrapped ones, ones that prepare their inputs, unusual configurations."""
 
 import warnings
+from importlib import metadata
 
 import pytest
 import torch
-from tiny import CONFIGS, GROUPED, VOCABULARY, new_model, prompts
+from tiny import CACHE, CONFIGS, GROUPED, VOCABULARY, new_model, prompts
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig, LlamaForCausalLM
 
 from leapdecode import LLM, SamplingParams
@@ -198,6 +199,10 @@ def test_a_learnt_prompt_is_refused_by_name(name):
         generated(model, prompt, custom_generate=decoding("prompt_lookup"))
 
 
+@pytest.mark.skipif(
+    CACHE != "past_key_values" and metadata.version("peft").startswith("0.21."),
+    reason="PEFT 0.21 hands over a cache by its older name, so transformers 5.24 drops the prompt",
+)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", LEARNT_PROMPTS)
 def test_a_learnt_prompt_is_decoded_plainly_where_that_is_asked_for(name):
