@@ -4,10 +4,11 @@ import sys
 
 import pytest
 import torch
-from tiny_gguf import TOKENS, tiny_llama, write_gguf
+from tiny_gguf import TEMPLATE, TOKENS, tiny_llama, write_gguf
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import ModelUnavailable, UnsupportedModel
+from leapdecode.model.gguf import load_gguf_tokenizer, text_field
 
 SHORT = SamplingParams(max_tokens=24, ignore_eos=True)
 
@@ -48,6 +49,24 @@ def test_the_tokenizer_and_the_chat_template_are_the_file_s(llm):
     assert [TOKENS[token] for token in ids] == ["the"]
     result = llm.chat([{"role": "user", "content": "the"}], sampling=SHORT)
     assert llm.tokenizer.decode(result.prompt_token_ids) == "<s>user\nthe</s>\n<s>assistant\n"
+
+
+PIECES = {  # of "ab  12 345": what merges may join
+    None: ["ab", "Ġ", "Ġ12", "Ġ345"],
+    "smollm": ["ab", "ĠĠ", "1", "2", "Ġ", "3", "4", "5"],
+    "llama-bpe": ["ab", "Ġ", "Ġ", "12", "Ġ", "345"],
+    "unheard-of": ["ab", "Ġ", "Ġ12", "Ġ345"],
+}
+
+
+@pytest.mark.parametrize("name", PIECES, ids=str)
+def test_text_is_split_as_the_file_says(name, tmp_path, reference):
+    file = write_gguf(tmp_path / "tiny.gguf", reference, pre=name)
+    assert text_field(file, "tokenizer.ggml.pre") == name
+    assert text_field(file, "tokenizer.chat_template") == TEMPLATE  # behind lists
+    assert text_field(file, "general.nothing") is None
+    split = load_gguf_tokenizer(file).backend_tokenizer.pre_tokenizer
+    assert [piece for piece, _ in split.pre_tokenize_str("ab  12 345")] == PIECES[name]
 
 
 def test_what_comes_out_is_a_plain_model(llm, tmp_path):

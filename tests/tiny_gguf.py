@@ -34,7 +34,7 @@ def tiny_llama():
     return new_model(config).float()
 
 
-def write_gguf(path, model, architecture="llama"):
+def write_gguf(path, model, architecture="llama", pre=None):
     """Write a model of `tiny_llama`; returns the path as text."""
     config, writer = model.config, GGUFWriter(path, architecture)
     writer.add_name("tiny")
@@ -48,6 +48,8 @@ def write_gguf(path, model, architecture="llama"):
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_vocab_size(config.vocab_size)
     writer.add_tokenizer_model("gpt2")
+    if pre is not None:
+        writer.add_tokenizer_pre(pre)
     writer.add_token_list(TOKENS)
     types = [TokenType.CONTROL] * 2 + [TokenType.NORMAL] * (len(TOKENS) - 2)
     writer.add_token_types(types)

@@ -7,17 +7,33 @@ transformers, as large as one from safetensors.
 import contextlib
 import importlib.util
 import io
+import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 import transformers
+from tokenizers import Regex
+from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Sequence, Split
 
 from leapdecode.errors import LeapdecodeError, ModelUnavailable, UnsupportedModel
 from leapdecode.model.hub import quiet
 
 SUFFIX, MAGIC = ".gguf", b"GGUF"
 PACKAGES = ("gguf", "accelerate")  # what transformers needs for such a file
+PRE_TOKENIZER = "tokenizer.ggml.pre"  # the field that names how text is split before merges
+# Splits that transformers leaves out, by llama.cpp's names for them (src/llama-vocab.cpp):
+# every digit alone, as in SmolLM's tokenizer.json
+SINGLE_DIGITS = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
+# at most three digits together, as in Llama 3's tokenizer.json
+THREE_DIGITS = {"llama3", "llama-v3", "llama-bpe", "falcon3"}
+LLAMA_3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# bytes of a value by its type's number in the format, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+STRING, ARRAY = 8, 9
 
 
 def is_gguf(name: str) -> bool:
@@ -77,9 +93,66 @@ def load_gguf_tokenizer(name: str) -> Any:
     check_gguf(name)
     try:
         with quiet():
-            return transformers.AutoTokenizer.from_pretrained(**_place(name))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(**_place(name))
+        split = pre_tokenizer(text_field(name, PRE_TOKENIZER))
     except Exception as error:  # as above
         raise _unreadable(name, error, "tokenizer") from error
+    if split is not None:
+        tokenizer.backend_tokenizer.pre_tokenizer = split
+    return tokenizer
+
+
+def pre_tokenizer(name: str | None) -> PreTokenizer | None:
+    """How text is split before merges by a file's `tokenizer.ggml.pre`; None where what
+    transformers makes of the file is right, or the name is not known.
+    """
+    if name in SINGLE_DIGITS:
+        return Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
+    if name in THREE_DIGITS:
+        pieces = Split(Regex(LLAMA_3), behavior="isolated")
+        return Sequence([pieces, ByteLevel(add_prefix_space=False, use_regex=False)])
+    return None
+
+
+def text_field(path: str, wanted: str) -> str | None:
+    """A field of a GGUF file that is text; None where there is none.
+
+    The package gguf makes an array of every token of the vocabulary first, which takes seconds.
+    """
+    with open(path, "rb") as file:
+        file.seek(len(MAGIC) + 4 + 8)  # version, number of tensors
+        (num_fields,) = _unpack(file, "<Q")
+        for _ in range(num_fields):
+            key = _text(file)
+            (kind,) = _unpack(file, "<I")
+            if key == wanted and kind == STRING:
+                return _text(file)
+            _skip(file, kind)
+    return None
+
+
+def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
+    return struct.unpack(layout, file.read(struct.calcsize(layout)))
+
+
+def _text(file: BinaryIO) -> str:
+    (size,) = _unpack(file, "<Q")
+    return file.read(size).decode(errors="replace")
+
+
+def _skip(file: BinaryIO, kind: int) -> None:
+    """Go behind a value of that type."""
+    if kind == STRING:
+        file.seek(*_unpack(file, "<Q"), io.SEEK_CUR)
+    elif kind == ARRAY:
+        kind, count = _unpack(file, "<IQ")
+        if kind in SIZES:
+            file.seek(SIZES[kind] * count, io.SEEK_CUR)
+        else:
+            for _ in range(count):
+                _skip(file, kind)
+    else:
+        file.seek(SIZES[kind], io.SEEK_CUR)
 
 
 def lacks_sdpa(error: Exception) -> bool:
