@@ -45,6 +45,7 @@ def deprecations():
 
     What fixtures of a wider scope caused before it counts, too.
     """
+    logging.getLogger("transformers").setLevel(logging.WARNING)  # a command may have raised it
     logging.Logger.warning_once.cache_clear()  # else only the first of all tests would fail
     yield DEPRECATIONS.messages
     found = list(DEPRECATIONS.messages)

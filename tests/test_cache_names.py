@@ -69,11 +69,12 @@ class OlderCode(LlamaForCausalLM):
 
     def forward(
         self, input_ids, attention_mask=None, position_ids=None, past_key_values=None,
-        use_cache=None, logits_to_keep=0,
+        use_cache=None, logits_to_keep=0, return_dict=None,
     ):  # fmt: skip
         return super().forward(
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
-            use_cache=use_cache, logits_to_keep=logits_to_keep, **{CACHE: past_key_values},
+            use_cache=use_cache, logits_to_keep=logits_to_keep, return_dict=return_dict,
+            **{CACHE: past_key_values},
         )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def test_json_has_the_published_schema(document):
     assert list(document) == [
         "schema", "model", "method", "options", "text", "prompt_token_ids", "token_ids",
         "finish_reason", "seed",
-        "exact", "stats", "steps", "audit",
+        "exact", "stats", "steps", "model_defaults", "audit",
     ]  # fmt: skip
     assert document["schema"] == 1
     assert document["options"]["window"] == 4

@@ -89,6 +89,34 @@ def test_stopping_criteria_are_asked_after_every_token(exact, method):
     assert torch.equal(theirs, ours)
 
 
+class Divisible(StoppingCriteria):
+    """Stops a row behind a token that is a multiple of a number."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __call__(self, ids, scores, **_):
+        return ids[:, -1] % self.number == 0
+
+
+@pytest.mark.parametrize("end", [None, 63], ids=["no end token", "end token"])
+@pytest.mark.parametrize("number", [3, 9, 64])
+def test_rows_stop_as_in_generate(number, end):
+    """Without an end token `generate` pads no row: all go on until each has stopped."""
+    model = new_model(CONFIGS["llama"]())
+    torch.manual_seed(0)
+    ids = torch.randint(1, 63, (4, 9))
+    arguments = {
+        "inputs": ids, "attention_mask": torch.ones_like(ids), "max_new_tokens": 40,
+        "do_sample": False, "eos_token_id": end, "pad_token_id": 0,
+        "stopping_criteria": [Divisible(number)],
+    }  # fmt: skip
+    theirs = model.generate(**arguments)
+    for method in ("prompt_lookup", "jacobi"):
+        ours = model.generate(**arguments, custom_generate=decoding(method))
+        assert torch.equal(theirs, ours), method
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_streamer_and_stop_strings_through_the_wrapper(exact, method):
     inputs = encoded(exact, PROMPT)

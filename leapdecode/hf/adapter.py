@@ -159,6 +159,7 @@ class Decoding:
             for row in range(len(input_ids))
         ]
         for row in rows:
+            row.batch = rows
             row.begin(config, seed)
         cache = model_kwargs.get(CACHE)
         marked = getattr(cache, "_is_user_defined", False)
@@ -220,8 +221,9 @@ def _output(rows: list[Row], input_ids: Tensor, config: GenerationConfig, cache:
     if pad is None:
         ends = config.eos_token_id
         pad = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
-    longest = max(len(row.sequence.generated) for row in rows)
-    new = [row.sequence.generated + [pad] * (longest - len(row.sequence.generated)) for row in rows]
+    texts = [row.generated for row in rows]
+    longest = max(map(len, texts))
+    new = [text + [pad] * (longest - len(text)) for text in texts]
     sequences = torch.cat([input_ids, torch.tensor(new, device=input_ids.device)], 1)
     if not config.return_dict_in_generate:
         return sequences

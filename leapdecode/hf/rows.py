@@ -39,6 +39,8 @@ class Row:
             )
         native = EosTokenCriteria | MaxLengthCriteria
         self.criteria = StoppingCriteriaList(c for c in criteria if not isinstance(c, native))
+        self.stopped: int | None = None  # the padded length at which its criteria first held
+        self.batch = [self]
         pads = self.ids[:padding]
         self.processors = of_row(processors, row, len(input_ids), pads)
 
@@ -78,7 +80,21 @@ class Row:
         length = self.padding + len(sequence.tokens)
         self.buffer[length - 1] = token
         shown: list[Any] = [self.buffer[None, :length], None]
-        return bool(self.criteria(*shown).all())
+        if self.stopped is None and bool(self.criteria(*shown).all()):
+            self.stopped = length
+        if self.ends:
+            return self.stopped is not None
+        # without end tokens `generate` pads no row: each goes on until all have stopped
+        stops = [row.stopped for row in self.batch]
+        return None not in stops and length >= max(stop for stop in stops if stop is not None)
+
+    @property
+    def generated(self) -> list[int]:
+        """The tokens that `generate` gives; a row that was ahead of the others has more."""
+        stops = [row.stopped for row in self.batch if row.stopped is not None]
+        if self.ends or len(stops) < len(self.batch):
+            return self.sequence.generated
+        return self.sequence.generated[: max(stops) - len(self.ids)]
 
 
 class RowProcessor:
