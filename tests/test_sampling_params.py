@@ -27,7 +27,7 @@ LISTS = ("stop", "stop_token_ids", "logits_processors")
 
 WRONG = [
     *[(name, value) for name in NUMBERS for value in ("0.5", NAN, INF, -INF, 10**400, [0.5], 1j)],
-    *[(name, value) for name in WHOLE for value in ("2", 2.0, NAN, [2], torch.tensor(2))],
+    *[(name, value) for name in WHOLE for value in ("2", 2.0, NAN, [2], torch.tensor([2, 3]))],
     *[(name, value) for name in (*NUMBERS, *WHOLE) for value in (None, True, False)],
     *[(name, value) for name in LISTS for value in (None, 5, b"ab", {"a": 1}, True)],
     *[("temperature", value) for value in (-1, 1e-40, 1e300, -(10**5000), 10**5000)],
@@ -85,6 +85,8 @@ def test_right_values_are_kept():
     assert found.logit_bias == {3: -INF, 4: 2.0}
     assert found.logits_processors == (warper,)
     assert SamplingParams(stop="ab").stop == ("ab",)
+    whole = SamplingParams(max_tokens=torch.tensor(2)).max_tokens
+    assert (whole, type(whole)) == (2, int)
     ids = SamplingParams(stop_token_ids=torch.tensor([5, 6])).stop_token_ids
     assert ids == (5, 6)
     assert {type(token) for token in ids} == {int}

@@ -264,7 +264,7 @@ def test_a_full_queue_says_when_to_come_again():
 
 
 def test_requests_end_in_time():
-    with serving(request_seconds=0.3) as served:
+    with serving(request_seconds=2) as served:
         status, document = served.ask("/v1/completions", LONG)
         assert (status, document["error"]["type"]) == (504, "timeout_error")
         parts, done = served.events("/v1/completions", LONG)
