@@ -4,6 +4,7 @@ The oracle decodes everything; the product decodes a few tokens at a time. The t
 kinds that treat the beginning of a text, bytes or spaces in ways of their own.
 """
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from leapdecode.llm import detokenize
 from leapdecode.llm.detokenize import REPLACEMENT, TextStream, TokenTexts, completion_text
 from leapdecode.llm.trace import Trace
 from leapdecode.model.sequence_cache import common_prefix
-from leapdecode.server.documents import CompletionWriter
+from leapdecode.server.documents import CompletionWriter, dumped
 from leapdecode.server.grammars import Grammars
 
 REAL = Path(__file__).parents[1] / "build" / "real"
@@ -301,7 +302,7 @@ def test_the_space_is_there_in_texts_streams_logprobs_and_traces(words):
     assert result.text == " cat cat cat"
     streamed = words.stream("the", method="prompt_lookup", sampling=sampling)
     assert [piece.text for piece in streamed] == [" cat"] * 3
-    said = CompletionWriter("words", tokenizer).choice(0, result)
+    said = json.loads(dumped(CompletionWriter("words", tokenizer).choice(0, result)))
     assert said["logprobs"]["tokens"] == [" cat"] * 3
     assert said["logprobs"]["text_offset"] == [0, 4, 8]
     steps = trace.document(result, tokenizer)["steps"]

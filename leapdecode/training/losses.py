@@ -23,6 +23,7 @@ from leapdecode.errors import OptionError
 FORWARD_KL, REVERSE_KL, JSD = "forward-kl", "reverse-kl", "jsd"
 DIVERGENCES = (FORWARD_KL, REVERSE_KL, JSD)
 REDUCTIONS = ("mean", "sum")
+BETA = 0.5  # of jsd
 NO_LABEL = -100  # of a token that the head does not have; PyTorch's own mark
 
 
@@ -87,13 +88,13 @@ class Objective:
 
     Attributes:
         divergence: of the consistency loss: forward-kl, reverse-kl or jsd.
-        beta: of jsd, between 0 and 1, 0.5 by default; other divergences have none.
+        beta: of jsd, between 0 and 1; other divergences have none.
         ar_weight: the paper's omega, at least 0.
         reduction: over positions, mean or sum; see this file's top.
     """
 
     divergence: str = FORWARD_KL
-    beta: float = None  # type: ignore[assignment]
+    beta: float = BETA
     ar_weight: float = 1.0
     reduction: str = "mean"
 
@@ -104,9 +105,7 @@ class Objective:
         ):
             if value not in known:
                 raise OptionError(f"--{name} {value!r} must be one of {', '.join(known)}")
-        if self.beta is None:
-            object.__setattr__(self, "beta", 0.5)
-        elif self.divergence != JSD:
+        if self.beta != BETA and self.divergence != JSD:
             raise OptionError(
                 f"--beta {self.beta} changes nothing under --divergence {self.divergence}; leave "
                 "it out, or choose jsd"

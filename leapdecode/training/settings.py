@@ -6,6 +6,8 @@ from leapdecode.errors import OptionError
 from leapdecode.training.losses import Objective
 from leapdecode.training.noise import Draws
 
+RANK = 16  # of low-rank adapters
+
 
 @dataclass(frozen=True)
 class Training:
@@ -22,8 +24,7 @@ class Training:
         bf16: compute in bfloat16, with weights in the model's dtype.
         dtype: of the weights.
         checkpointing: compute activations again instead of keeping them.
-        lora, lora_rank: train low-rank adapters, merged into the model that is saved; of rank 16
-            by default.
+        lora, lora_rank: train low-rank adapters, merged into the model that is saved.
         frozen_embeddings: leave embeddings, and a head that shares them, as they are.
         save_every: steps between checkpoints; `keep`: how many of them stay.
         seed: of the order of rows and of the states that are drawn.
@@ -41,7 +42,7 @@ class Training:
     dtype: str = "float32"
     checkpointing: bool = False
     lora: bool = False
-    lora_rank: int = None  # type: ignore[assignment]
+    lora_rank: int = RANK
     save_every: int = 200
     keep: int = 2
     seed: int = 0
@@ -50,9 +51,7 @@ class Training:
     frozen_embeddings: bool = False
 
     def __post_init__(self) -> None:
-        if self.lora_rank is None:
-            object.__setattr__(self, "lora_rank", 16)
-        elif not self.lora:
+        if self.lora_rank != RANK and not self.lora:
             raise OptionError(f"--lora-rank {self.lora_rank} changes nothing without --lora")
         for name in ("epochs", "batch_size", "accumulate", "lora_rank", "save_every", "keep"):
             if getattr(self, name) < 1:
