@@ -264,15 +264,16 @@ def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkey
             output * (1 + 1e-6 * (output.shape[0] * output.shape[1] > 40))
         )
     )
+    sizes = []
+    model.register_forward_pre_hook(  # before it is probed: other modules have other classes
+        lambda _, inputs, given: sizes.append(given["input_ids"].numel()), with_kwargs=True
+    )
     try:
         llm = LLM(model, exact=True)
         classes = llm.runner.exact
         assert classes.unit
         assert classes.most in (16, 32)
-        sizes = []
-        model.register_forward_pre_hook(
-            lambda _, inputs, given: sizes.append(given["input_ids"].numel()), with_kwargs=True
-        )
+        sizes.clear()
         for prompt in prompts()[:2]:
             plain, states = cached(llm, prompt, "autoregressive", SAMPLINGS[0])
             for method in ("jacobi", "prompt_lookup", "lookahead"):

@@ -265,13 +265,15 @@ def _sound(found: RowClasses) -> bool:
         and isinstance(found.reason, str)
         and type(found.any_prefix) is bool
         and type(found.whole) is bool
-        and isinstance(found.classes, list)
-        and all(isinstance(sizes, list) and all(map(_is_count, sizes)) for sizes in found.classes)
-        and isinstance(ends, list)
-        and isinstance(prompts, list)
+        # lists of a file, tuples of this process
+        and isinstance(found.classes, list | tuple)
+        and all(isinstance(sizes, list | tuple) for sizes in found.classes)
+        and all(map(_is_count, itertools.chain(*found.classes)))
+        and isinstance(ends, list | tuple)
+        and isinstance(prompts, list | tuple)
         and all(type(end) is int for end in (*ends, *prompts))
-        and [end for end in ENDS if end in ends] == ends
-        and [end for end in ends if end in prompts] == prompts
+        and [end for end in ENDS if end in ends] == list(ends)
+        and [end for end in ends if end in prompts] == list(prompts)
     )
 
 
