@@ -143,7 +143,8 @@ def _text(file: BinaryIO) -> str:
 def _skip(file: BinaryIO, kind: int) -> None:
     """Go behind a value of that type."""
     if kind == STRING:
-        file.seek(*_unpack(file, "<Q"), io.SEEK_CUR)
+        (size,) = _unpack(file, "<Q")
+        file.seek(size, io.SEEK_CUR)
     elif kind == ARRAY:
         kind, count = _unpack(file, "<IQ")
         if kind in SIZES:
