@@ -323,10 +323,7 @@ def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
     plain = llm.generate(prompts, method="autoregressive", sampling=SHORT)
     for name, slope in (("flat", 0.0), ("steep", 1.0)):
         llm.shared.planners.clear()
-        costs = [
-            RowCost(64, rows, 1 + slope * (rows - 1), 0.0, 1 + slope * (rows - 1))
-            for rows in (1, 2, 128)
-        ]
+        costs = [RowCost(64, rows, *[1 + slope * (rows - 1)] * 3) for rows in (1, 2, 128)]
         for batch in (1, 3):
             keep_costs(costs, curve_key(llm.runner, batch))
         found = llm.generate(prompts, method="lookahead", sampling=SHORT, budget="auto")
