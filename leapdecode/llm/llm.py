@@ -248,11 +248,12 @@ class LLM:
             first prompt, then those of the second, and so on. Where some prompts fail, the others
             are finished, and then the first error is raised, with all results as its `results`.
         """
-        given: Any = plain(prompts)
-        many, sampling = is_many(given), checked(sampling)
-        given = given if many else [given]
+        listed: Any = plain(prompts)
+        many = is_many(listed)
+        sampling = checked(sampling)
         runs = runs_of(
-            self, given, sampling, method, verification=verification, budget=budget,
+            self, listed if many else [listed], sampling, method,
+            verification=verification, budget=budget,
             pool=pool, store=store, stream=stream, cache_salt=cache_salt, watch=watch,
             continue_final_message=continue_final_message, **options,
         )  # fmt: skip
