@@ -66,10 +66,10 @@ class SamplingParams:
             and has its default value, is open to the model's own defaults, see
             `leapdecode.llm.model_defaults`.
         logits_processors: called as `processor(ids, logits)` with ids [nodes, length] and logits
-            [nodes, vocabulary], for guesses too. One that keeps state between calls is called once
-            per token of the text, in order, which is then decoded plainly, with a warning. Which
-            ones do is found out; an attribute `stateful` says it: False where answers depend on the
-            arguments alone.
+            [nodes, vocabulary]. transformers' own, and those with an attribute `stateful = False`,
+            whose answers depend on the arguments alone, are called for all guesses at once. Others
+            are called once per token of the text, in order, and may keep state between calls;
+            where several texts have one, each but the first has a copy.
     """
 
     max_tokens: int = 256

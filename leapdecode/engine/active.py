@@ -6,7 +6,6 @@ from typing import Any
 from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, StepEvent
 from leapdecode.engine.decoding import Decoding
 from leapdecode.methods.base import Method
-from leapdecode.verify.processor_state import ProcessorState
 from leapdecode.verify.sampler import Sampler
 
 
@@ -15,7 +14,6 @@ class ActiveRequest:
     """A request with its text, its method, and what it waits for.
 
     Attributes:
-        state: that of its logits processors.
         decoding: the loop of its method.
         pending: what the loop waits for; None once it has ended.
         answer: the result of the forward that it waited for, until the loop takes it.
@@ -29,7 +27,6 @@ class ActiveRequest:
     request: Request
     sequence: Sequence
     method: Method
-    state: ProcessorState
     decoding: Decoding
     pending: Asked | None = None
     answer: ForwardResult | None = None

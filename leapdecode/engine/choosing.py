@@ -10,31 +10,38 @@ from torch import Tensor
 from leapdecode.core import Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.model.ranks import ALONE, Ranks
-from leapdecode.verify.processor_state import ProcessorState
+from leapdecode.verify.custom import is_pure
 from leapdecode.verify.rejection import DraftSampler, RejectionSampler
 from leapdecode.verify.sampler import NOT_FINITE, Sampler, greatest
 
 Evaluated = tuple[ActiveRequest, Forward, ForwardResult]
 
 
-def sampler_for(sequence: Sequence, model: str, state: ProcessorState) -> Sampler:
-    """How tokens are chosen for a sequence on a model, with the state of its processors.
+def sampler_for(sequence: Sequence, model: str, ranks: Ranks) -> Sampler:
+    """How tokens are chosen for a sequence on a model.
 
-    A draft chooses as the target does, without the processors that say `target_only`. Greedy
-    choices are the same under either verifier.
+    A draft chooses as the target does, without the processors that say `target_only` or may keep
+    state. Greedy choices are the same under either verifier.
     """
     params = sequence.params
-    if model != "target":
-        kept = [one for one in params.logits_processors if not getattr(one, "target_only", False)]
-        params = (
-            params
-            if len(kept) == len(params.logits_processors)
-            else replace(params, logits_processors=kept)
-        )
     kind: type[Sampler] = Sampler
+    if model != "target":
+        kept = [
+            processor
+            for processor in params.logits_processors
+            if is_pure(processor) and not getattr(processor, "target_only", False)
+        ]
+        params = replace(params, logits_processors=kept)
     if sequence.samples_drafts:
         kind = RejectionSampler if model == "target" else DraftSampler
-    return kind(params, sequence.stream, sequence.prompt_length, state, model != "target")
+    return kind(
+        params,
+        sequence.stream,
+        sequence.prompt_length,
+        model != "target",
+        sequence.end_tokens,
+        ranks.agreed,
+    )
 
 
 def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
@@ -49,7 +56,7 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
             _enter(one, [])
             continue
         try:
-            picked.append((one, *_picked(name, active, forward, found)))
+            picked.append((one, *_picked(name, active, forward, found, ranks)))
             if forward.likeliest:
                 telling.append(one)
         except Exception as error:  # a user's processor may raise anything
@@ -68,8 +75,6 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
         _enter(one, chosen)
     _enter_likeliest(telling, ranks)
-    for one, _, _ in picked:
-        _leave_out(name, one)
 
 
 def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
@@ -111,14 +116,15 @@ def _on_host(tensors: list[Tensor]) -> list[Any]:
 
 
 def _picked(
-    name: str, active: ActiveRequest, forward: Forward, found: ForwardResult
+    name: str, active: ActiveRequest, forward: Forward, found: ForwardResult, ranks: Ranks
 ) -> tuple[Tensor, Tensor | None]:
     """[nodes * top] the tokens chosen at every evaluated node, best first; [nodes] what shows
     logits not finite.
     """
     sampler = active.samplers.get(name)
     if sampler is None:
-        sampler = active.samplers[name] = sampler_for(active.sequence, name, active.state)
+        sampler = active.samplers[name] = sampler_for(active.sequence, name, ranks)
+    sampler.first_chain = bool(active.sequence.exact_rows)
     sampler.replaced = forward.replacement
     sampler.likeliest = min(forward.likeliest, found.logits_NV.shape[-1])
     tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
@@ -126,18 +132,6 @@ def _picked(
     found.nearest = sampler.nearest
     evidence_N1 = sampler.evidence_N1
     return tokens.flatten(), None if evidence_N1 is None else evidence_N1.flatten()
-
-
-def _leave_out(name: str, one: Evaluated) -> None:
-    """Choose no token where processors say nothing of guesses; a draft then proposes nothing."""
-    active, forward, found = one
-    unscored = active.samplers[name].pipeline.unscored
-    if unscored and name != "target":
-        active.answer = ForwardResult.without_choices(len(forward.tree))
-    for row in unscored:
-        found.choices[found.nodes[row]] = -1
-        if found.likeliest:
-            found.likeliest[found.nodes[row]] = []
 
 
 def _enter(one: Evaluated, chosen: list[int]) -> None:

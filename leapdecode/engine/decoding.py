@@ -7,17 +7,15 @@ from leapdecode.engine.exact_trees import Carried, arrange
 from leapdecode.engine.logprobs import of_path
 from leapdecode.errors import InvalidTree
 from leapdecode.methods.base import Asking, Method, NoMore
-from leapdecode.verify.processor_state import ProcessorState
 from leapdecode.verify.walk import walk
 
 Decoding = Generator[Asked, ForwardResult | None, None]
 
 
-def decode(method: Method, sequence: Sequence, state: ProcessorState) -> Decoding:
+def decode(method: Method, sequence: Sequence) -> Decoding:
     """Decode one sequence to its end by what `method` proposes; yields what it needs of the models.
 
-    The method sees the text with what is carried, see `exact_trees`. Where logits processors keep
-    state between calls, it proposes nothing.
+    The method sees the text with what is carried, see `exact_trees`.
     """
     method.begin(sequence)
     stats, carried = sequence.stats, Carried()
@@ -26,7 +24,7 @@ def decode(method: Method, sequence: Sequence, state: ProcessorState) -> Decodin
         try:
             with carried.behind(sequence):
                 context = len(sequence.tokens)
-                plain = state.stateful or carried.ends(sequence)
+                plain = carried.ends(sequence)
                 if plain:
                     tree = TokenTree(sequence.pending)
                 else:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from leapdecode.core import Request, Sequence
@@ -14,7 +15,7 @@ from leapdecode.methods.base import Method
 from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.traits import trained_block
-from leapdecode.verify.processor_state import ProcessorState
+from leapdecode.verify.custom import for_one_text
 
 
 def prepare(
@@ -48,7 +49,7 @@ def start(
 ) -> ActiveRequest:
     """A request's text and method, checked; raises the user errors that `Engine.add` names.
 
-    `others` have not ended, and may have the same logits processors.
+    `others` have not ended, and may have the same logits processors, see `for_one_text`.
     """
     target = models["target"]
     check_verification(request.verification)
@@ -64,17 +65,20 @@ def start(
     if method.takes_extrapolator:
         method.extrapolator = shared.extrapolator
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
+    params = request.sampling
+    if params.logits_processors:
+        used = [(other.sequence.params.logits_processors, bool(other.samplers)) for other in others]
+        processors = for_one_text(params.logits_processors, used)
+        params = replace(params, logits_processors=processors)
     sequence = Sequence(
-        request.prompt_ids, request.sampling, request.stream, ends, target.max_length,
+        request.prompt_ids, params, request.stream, ends, target.max_length,
         request.on_token, request.watch,
         verification=request.verification, cache_salt=request.cache_salt, id=request.id,
     )  # fmt: skip
     earlier = shared.earlier(method, sequence, request.store)
     if earlier is not None:
         method.store = earlier
-    states = (other.state for other in others)
-    state = ProcessorState(request.sampling.logits_processors, states)
-    return ActiveRequest(request, sequence, method, state, decode(method, sequence, state))
+    return ActiveRequest(request, sequence, method, decode(method, sequence))
 
 
 def method_of(request: Request, models: Mapping[str, Any]) -> Method:

@@ -15,7 +15,7 @@ from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengt
 from leapdecode.core import Request, SamplingParams, Sequence
 from leapdecode.errors import PromptError
 from leapdecode.methods.base import Method
-from leapdecode.verify.processor_state import PURE, check_suited
+from leapdecode.verify.custom import PURE, check_suited, copy_for_text, is_pure
 
 
 class Row:
@@ -102,27 +102,30 @@ class RowProcessor:
 
     It is shown the row's left padding too. Where it may look at the row's number or at the size of
     the batch, it is shown a batch of the true size for every single text: the text stands in its
-    own row, and in all others, whose texts have other lengths by now.
+    own row, and in all others, whose texts have other lengths by now. Where it may keep state,
+    each row has its own.
 
     Attributes:
-        subject: what the caller gave, which the rows of a batch have in common.
         stateful: what it says of itself, see `SamplingParams`.
     """
 
     def __init__(self, processor: Any, row: int, batch: int, pads: Tensor) -> None:
-        self.subject, self.processor, self.pads = processor, processor, pads
-        self.row, self.batch = row, batch
-        if type(processor) is PrefixConstrainedLogitsProcessor:
-            self.subject = allowed = processor._prefix_allowed_tokens_fn
-            self.processor = PrefixConstrainedLogitsProcessor(lambda _, text: allowed(row, text), 1)
+        self.pads, self.row, self.batch = pads, row, batch
+        constrains = type(processor) is PrefixConstrainedLogitsProcessor
+        given = processor._prefix_allowed_tokens_fn if constrains else processor
+        self.together = type(processor) in PURE
+        self.stateful = False if self.together else getattr(given, "stateful", None)
+        if row and not is_pure(self):
+            given = copy_for_text(given)
+        self.processor = given
+        if constrains:
+            self.processor = PrefixConstrainedLogitsProcessor(lambda _, text: given(row, text), 1)
             self.row, self.batch = 0, 1
         elif type(processor) is RepetitionPenaltyLogitsProcessor:
             ignored = vars(processor).get("prompt_ignore_length")  # with padding: a number per row
             if isinstance(ignored, Tensor):
                 self.processor = copy.copy(processor)
                 self.processor.prompt_ignore_length = int(ignored[row])
-        self.together = type(processor) in PURE
-        self.stateful = False if self.together else getattr(self.subject, "stateful", None)
 
     def __call__(self, ids: Tensor, scores: Tensor) -> Tensor:
         """Processed scores [N, V] of N texts `ids` [N, length]."""

@@ -19,6 +19,7 @@ class Unguessable:
     """
 
     target_only = True  # a draft that knew the text would guess it
+    stateful = False
 
     def __call__(self, ids: Any, logits: Any) -> Any:
         """ids [nodes, length], logits [nodes, vocabulary]; all but the forced token become minus

@@ -16,33 +16,26 @@ from transformers.generation.logits_process import (
 
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.verify.processor_state import ProcessorState
+from leapdecode.verify.custom import is_pure
 
 
 class Pipeline:
     """All changes to the logits of one sequence, in the order that `SamplingParams` documents.
 
     Args:
-        state: that of the request's own processors; by default a new one.
         guesses: whether no node is the text itself, as for a draft.
 
     Attributes:
-        unscored: rows of the last call that say nothing, because a processor raised there, or must
-            not be called for guesses.
+        in_order: whether a processor must be called once per token of the text, in order: then
+            calls leave all processors out, and `in_text` does not.
     """
 
-    def __init__(
-        self,
-        params: SamplingParams,
-        prompt_length: int,
-        state: ProcessorState | None = None,
-        guesses: bool = False,
-    ) -> None:
+    def __init__(self, params: SamplingParams, prompt_length: int, guesses: bool = False) -> None:
         self.params, self.prompt_length, self.guesses = params, prompt_length, guesses
         self.custom = list(params.logits_processors)
-        self.state = ProcessorState(self.custom) if state is None else state
-        self.unscored: list[int] = []
-        self.answer: tuple[int, Tensor] | None = None  # a stateful processor's last, by length
+        self.in_order = not all(map(is_pure, self.custom))
+        # by length and last token of the texts that processors were called for; of this step alone
+        self.answers: dict[tuple[int, int], Tensor] = {}
         self.bias: Tensor | None = None
         self.counts: Tensor | None = None  # [V] how often each token stands in prompt and text
         self.generated_counts: Tensor | None = None  # [V] how often in the generated text alone
@@ -65,6 +58,28 @@ class Pipeline:
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
     ) -> Tensor:
         """Processed scores [N, V] of `nodes` of `tree`, whose root is `context`'s last token."""
+        scores = self._without_custom(logits_NV, context, tree, nodes)
+        if self.custom and not self.in_order:
+            scores = self._custom(scores, context, tree, nodes)
+        return self._warp(scores)
+
+    def in_text(self, logits_1V: Tensor, context: list[int], tree: TokenTree, node: int) -> Tensor:
+        """Processed scores [1, V] of a node that the text has reached; the processors are called
+        once for it, however often it is asked for.
+        """
+        text = [*context, *tree.path_tokens(node)]
+        self.answers = {key: value for key, value in self.answers.items() if key[0] >= len(context)}
+        key = len(text), text[-1]
+        if key not in self.answers:
+            scores = self._without_custom(logits_1V, context, tree, [node])
+            ids = self._text(context, scores.device)
+            path = ids.new_tensor([text[len(context) :]])
+            self.answers[key] = self._warp(self._processed(torch.cat([ids, path], 1), scores))
+        return self.answers[key]
+
+    def _without_custom(
+        self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
+    ) -> Tensor:
         scores = (
             logits_NV if logits_NV.dtype in (torch.float32, torch.float64) else logits_NV.float()
         )
@@ -72,8 +87,9 @@ class Pipeline:
             scores = scores + self._bias(scores)
         if self.penalised:
             scores = self._penalise(scores, context, tree, nodes)
-        if self.custom:
-            scores = self._custom(scores, context, tree, nodes)
+        return scores
+
+    def _warp(self, scores: Tensor) -> Tensor:
         for warper in self.warpers:
             scores = warper(None, scores)
         return scores
@@ -136,59 +152,24 @@ class Pipeline:
         """Nodes of one depth have contexts of one length, so each depth is one call of each
         processor.
 
-        The text itself comes first. What a processor raises at a guess counts only where the text
-        takes that guess: then it raises again.
+        What a processor raises at a guess counts only where the text takes that guess: they are
+        called in order from then on.
         """
         by_depth: dict[int, list[int]] = {}
         for row, node in enumerate(nodes):
             by_depth.setdefault(tree.depths[node], []).append(row)
-        text, scores = self._text(context, scores.device), scores.clone()
-        self.unscored = []
-        self.state.load()
-        if not self.guesses and 0 in by_depth:
-            (row,) = by_depth.pop(0)
-            scores[row : row + 1] = self._at_text(text, scores[row : row + 1])
-        guesses = [row for rows in by_depth.values() for row in rows]
-        if guesses and not self.state.stateful:
-            for rows in by_depth.values():
-                self._at_guesses(scores, text, [tree.path_tokens(nodes[row]) for row in rows], rows)
-            self.state.undo()
-        if self.state.stateful:
-            self.unscored = guesses
-        scores[self.unscored] = 0.0
-        return scores
-
-    def _at_guesses(
-        self, scores: Tensor, text: Tensor, paths: list[list[int]], rows: list[int]
-    ) -> None:
-        """Process `rows` of `scores` in place, one by one where a processor raises."""
-        ids = torch.cat([text.expand(len(rows), -1), torch.tensor(paths).to(text)], 1)
-        try:
-            scores[rows] = self._processed(ids, scores[rows])
-        except Exception:  # a user's processor may raise anything
-            if len(rows) == 1:
-                self.unscored += rows
-                return
-            for path, row in zip(paths, rows, strict=True):
-                self._at_guesses(scores, text, [path], [row])
-
-    def _at_text(self, text: Tensor, scores: Tensor) -> Tensor:
-        """Processed scores [1, V] behind the text, for which stateful processors are called once.
-
-        Logits that are not finite are computed again, and the processors wait for that.
-        """
-        state = self.state
-        if not state.processors:
-            return self._processed(text, scores)
-        if not scores.amax().isfinite():
-            return scores
-        if state.stateful and self.answer is not None and self.answer[0] == text.shape[1]:
-            return self.answer[1]
-        scores = self._processed(text, scores)
-        state.note()
-        if state.stateful:
-            self.answer = text.shape[1], scores
-        return scores
+        text, changed = self._text(context, scores.device), scores.clone()
+        for depth, rows in sorted(by_depth.items()):
+            paths = torch.tensor([tree.path_tokens(nodes[row]) for row in rows]).to(text)
+            ids = torch.cat([text.expand(len(rows), -1), paths], 1)
+            try:
+                changed[rows] = self._processed(ids, scores[rows])
+            except Exception:  # a user's processor may raise anything
+                if depth == 0 and not self.guesses:
+                    raise
+                self.in_order = True
+                return scores
+        return changed
 
     def _processed(self, ids: Tensor, scores: Tensor) -> Tensor:
         for processor in self.custom:

@@ -23,14 +23,17 @@ Draw = Callable[[Tensor], int]  # an index, with probabilities proportional to t
 
 class Rows:
     """Distributions from processed scores, made where they are asked for: the path visits few of
-    the nodes.
+    the nodes, in order.
+
+    Args:
+        scores: gives the processed scores [V] at a row.
     """
 
-    def __init__(self, scores_NV: Tensor) -> None:
-        self.scores_NV = scores_NV
+    def __init__(self, scores: Callable[[int], Tensor]) -> None:
+        self.scores = scores
 
     def __getitem__(self, row: int) -> Tensor:
-        return torch.softmax(self.scores_NV[row].double(), -1).cpu()
+        return torch.softmax(self.scores(row).double(), -1).cpu()
 
 
 def choose(
@@ -102,9 +105,9 @@ class RejectionSampler(Sampler):
     """Chooses for the target: along the accepted path by rejection, elsewhere the likeliest."""
 
     def __init__(
-        self, params: SamplingParams, stream: Hashable, prompt_length: int, *state: Any
+        self, params: SamplingParams, stream: Hashable, prompt_length: int, *others: Any
     ) -> None:
-        super().__init__(params, stream, prompt_length, *state)
+        super().__init__(params, stream, prompt_length, *others)
         self.random = random.Random(f"{params.seed}/{stream!r}/verify")
 
     def __call__(
@@ -117,12 +120,23 @@ class RejectionSampler(Sampler):
         if not bool(highest.isfinite().all()):
             return marked(scores_NV.argmax(-1, keepdim=True), highest)
         best = scores_NV.argmax(-1)
+        if self.pipeline.in_order:
+            self.scores_NV = scores_NV = scores_NV.clone()
+
+        def scores(row: int) -> Tensor:
+            if self.pipeline.in_order:
+                logits_1V = logits_NV[row : row + 1]
+                scores_NV[row] = self.pipeline.in_text(logits_1V, context, tree, nodes[row])[0]
+            return scores_NV[row]
+
         chosen = choose(
-            tree, nodes, Rows(scores_NV), lambda chance: self.random.random() < chance, self._draw
+            tree, nodes, Rows(scores), lambda chance: self.random.random() < chance, self._draw
         )
         for number, node in enumerate(nodes):
             if node in chosen:
                 best[number] = chosen[node]
+        if self.pipeline.in_order:
+            return marked(best[:, None], scores_NV.amax(-1, keepdim=True))
         return best[:, None]
 
     def _draw(self, weights_V: Tensor) -> int:
@@ -138,9 +152,9 @@ class DraftSampler(Sampler):
     """
 
     def __init__(
-        self, params: SamplingParams, stream: Hashable, prompt_length: int, *state: Any
+        self, params: SamplingParams, stream: Hashable, prompt_length: int, *others: Any
     ) -> None:
-        super().__init__(params, stream, prompt_length, *state)
+        super().__init__(params, stream, prompt_length, *others)
         self.origin, self.calls = stream, 0
 
     def __call__(

@@ -3,7 +3,7 @@
 Shapes: N nodes, V vocabulary, D distinct depths, K candidate tokens.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable
 
 import torch
 from torch import Tensor
@@ -11,7 +11,6 @@ from torch import Tensor
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.verify.counter import counter_key
 from leapdecode.verify.noise import gumbel, reaching
-from leapdecode.verify.processor_state import ProcessorState
 from leapdecode.verify.processors import Pipeline
 
 NOT_FINITE = -2  # the choice at a node whose logits are not finite
@@ -22,6 +21,14 @@ BLOCK = 256  # tokens of a vocabulary whose greatest logit is found at a time
 class Sampler:
     """Chooses for one sequence on one model; keeps token counts for the penalties, nothing that
     changes a text.
+
+    Where processors must be called in order, the choices are the text's own along the path that the
+    text takes through the tree, and elsewhere those without processors, as guesses for methods to
+    learn from.
+
+    Args:
+        ends: tokens that end the text.
+        agreed: gives the token of the first of all processes, which must take one path.
     """
 
     # Of those who draw for the rejection verifier: may several draws at a node repeat; [N, V] what
@@ -34,17 +41,19 @@ class Sampler:
     nearest: tuple[Tensor, Tensor] | None = None
     # not finite where the last call's logits are not, and it did not say so itself
     evidence_N1: Tensor | None = None
+    first_chain: bool = False  # whether the text takes nodes of a tree's first chain alone
 
     def __init__(
         self,
         params: SamplingParams,
         stream: Hashable,
         prompt_length: int,
-        state: ProcessorState | None = None,
         guesses: bool = False,
+        ends: Collection[int] = (),
+        agreed: Callable[[int], int] = int,
     ) -> None:
-        self.params, self.stream = params, stream
-        self.pipeline = Pipeline(params, prompt_length, state, guesses)
+        self.params, self.stream, self.ends, self.agreed = params, stream, ends, agreed
+        self.pipeline = Pipeline(params, prompt_length, guesses)
 
     def distribution(
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
@@ -79,6 +88,57 @@ class Sampler:
         scores = logits_NV
         if self.pipeline.changes:
             scores = self.pipeline(logits_NV, context, tree, nodes)
+        chosen = self._chosen(logits_NV, scores, context, tree, nodes, top)
+        if self.pipeline.in_order and not self.pipeline.guesses:
+            self._follow(chosen, logits_NV, context, tree, nodes)
+        return chosen
+
+    def _follow(
+        self,
+        chosen: Tensor,
+        logits_NV: Tensor,
+        context: list[int],
+        tree: TokenTree,
+        nodes: list[int],
+    ) -> None:
+        """Put in place the choices along the text's path, for which processors are called in order.
+
+        The path ends before logits that are not finite: they are computed again first.
+        """
+        assert self.scores_NV is not None
+        assert self.evidence_N1 is not None
+        scores_NV, evidence_N1 = self.scores_NV.clone(), self.evidence_N1.clone()
+        row_of = {node: row for row, node in enumerate(nodes)}
+        path, node = [0], 0
+        while True:
+            row = slice(row_of[node], row_of[node] + 1)
+            if not logits_NV[row].amax().isfinite():
+                break
+            scores = self.pipeline.in_text(logits_NV[row], context, tree, node)
+            chosen[row] = self._chosen(
+                logits_NV[row], scores, context, tree, [node], chosen.shape[1]
+            )
+            scores_NV[row], evidence_N1[row] = scores, self.evidence_N1
+            token = self.agreed(int(chosen[row, 0]))
+            child = tree.child(node, token)
+            if child not in row_of or token in self.ends:
+                break
+            if self.first_chain and child != len(path):
+                break
+            path.append(child)
+            node = child
+        self.scores_NV, self.evidence_N1, self.nearest = scores_NV, evidence_N1, None
+
+    def _chosen(
+        self,
+        logits_NV: Tensor,
+        scores: Tensor,
+        context: list[int],
+        tree: TokenTree,
+        nodes: list[int],
+        top: int,
+    ) -> Tensor:
+        """[N, top] as `__call__`, for scores after the pipeline."""
         self.scores_NV, self.nearest = scores, None
         if self.params.greedy:
             highest, best = self._greedy(scores, top)
