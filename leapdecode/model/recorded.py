@@ -125,7 +125,7 @@ class Recorder:
             return self._record(forward, given, cache)
         except RuntimeError as error:
             self.on = False
-            LOG.info("no more forwards are recorded: %s", first_line(error))
+            LOG.info("no more forwards are recorded: %s", first_line(error), exc_info=True)
             return None
 
     def _record(
@@ -185,8 +185,12 @@ def record(runner: Runner) -> None:
         runner.recorder.on = True
         replayed = _tried(runner)
         torch.cuda.synchronize(runner.device)
-    except Exception as error:  # a model's own code may raise anything
-        LOG.info("%s is not recorded: %s", name, first_line(error))
+    except RuntimeError as error:  # what CUDA raises where it cannot record
+        LOG.info("%s is not recorded: %s", name, first_line(error), exc_info=True)
+        runner.recorder = None
+        return
+    except Exception as error:  # a model's own code may raise anything, and so may ours
+        LOG.warning("%s is not recorded: %s", name, first_line(error), exc_info=True)
         runner.recorder = None
         return
     equal = all(torch.equal(one, other) for one, other in zip(launched, replayed, strict=True))
@@ -234,4 +238,4 @@ def record_ahead(runner: Runner) -> None:
                 runner.call([_chain(runner, length, rows)], cache, rows)
         runner.release(cache)
     except RuntimeError as error:  # no memory is left
-        LOG.info("nothing is recorded ahead: %s", first_line(error))
+        LOG.info("nothing is recorded ahead: %s", first_line(error), exc_info=True)
