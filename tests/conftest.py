@@ -62,7 +62,6 @@ def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leapdecode.model.exact.AUTO_COST", 0.0)
         patch.setattr("leapdecode.model.cost.SECONDS", 0.1)  # curves of many small models
-        patch.setattr("leapdecode.model.extrapolator.LENGTH", 24)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 

@@ -5,7 +5,6 @@ import random
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from leapdecode import LLM, AsyncLLM, SamplingParams
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.methods import names
-from leapdecode.model import cost, extrapolator, facts
 from leapdecode.model.embedded import checked as embedded_folder
 
 SHORT = SamplingParams(max_tokens=12)
@@ -194,57 +192,6 @@ def test_closing_in_the_middle_gives_what_there_is():
     ids = asyncio.run(main())
     assert ids == alone(llm, [1, 2, 3], SamplingParams(max_tokens=200))[: len(ids)]
     assert not names_of_threads()
-
-
-@pytest.mark.parametrize("method", ["extrapolation", "draft_model"])
-def test_others_are_decoded_while_the_first_request_of_a_method_measures(
-    method, monkeypatch, tmp_path
-):
-    """What a method needs is measured and fitted beside the texts under way, not before them."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(facts, "FACTS", facts.Facts())
-    config = CONFIGS["llama"]()
-    config.max_position_embeddings = 1 << 14
-    target, draft = (new_model(config, torch.float32) for _ in range(2))
-    measuring, went_on = threading.Event(), []
-
-    def measured(function):
-        def call(*arguments, **options):
-            seen = len(pieces)
-            measuring.set()
-            for _ in range(1000):  # a text that stands still would stand for good
-                if len(pieces) > seen + 3:
-                    break
-                time.sleep(0.01)
-            went_on.append(len(pieces) > seen + 3)
-            return function(*arguments, **options)
-
-        return call
-
-    monkeypatch.setattr(extrapolator, "sample", measured(extrapolator.sample))
-    pieces = []
-
-    async def run():
-        async with AsyncLLM(target, draft=draft, exact=False, batch_size=2) as live:
-            plain = live.llm.generate([1, 2, 3], method="autoregressive", sampling=SHORT)
-            monkeypatch.setattr(cost, "_times", measured(cost._times))
-
-            async def others():
-                async for piece in live.stream([4, 5], method="autoregressive", sampling=ENDLESS):
-                    pieces.append(piece)
-
-            beside = asyncio.create_task(others())
-            while not pieces:
-                await asyncio.sleep(0.001)
-            options = {} if method == "extrapolation" else {"budget": "auto"}
-            first = await live.generate([1, 2, 3], method=method, sampling=SHORT, **options)
-            beside.cancel()
-            await asyncio.gather(beside, return_exceptions=True)
-            assert first.token_ids == plain.token_ids
-
-    asyncio.run(run())
-    assert measuring.is_set()
-    assert all(went_on)
 
 
 FORKED = """

@@ -51,10 +51,11 @@ def test_a_choice_is_held_for_some_steps_and_none_is_made_in_the_first():
     assert common.choose(10.0, linear, 8) == 1
 
 
-@pytest.mark.parametrize(("active", "expected"), [(1, 1.2), (8, 3.0), (9, 3.0), (4, 1.971428)])
+@pytest.mark.parametrize(("active", "expected"), [(1, 1.2), (8, 4.0), (4, 2.4)])
 def test_time_of_a_batch_that_gets_smaller(active, expected):
-    cost = BatchCost(linear, lambda rows, context: 1.5 * rows, 8, active)
-    assert cost(2, 0) == pytest.approx(expected, abs=1e-5)
+    assert BatchCost(linear, active=active)(2, 0) == pytest.approx(expected)
+    four_rows_a_sequence = BatchCost(linear, lambda rows, sequences: 4, active)
+    assert four_rows_a_sequence(2, 0) == pytest.approx(linear(4 * active))
 
 
 def test_texts_of_a_batch_under_a_budget_are_those_of_plain_decoding():
@@ -71,7 +72,7 @@ def test_trees_of_a_batch_have_the_same_rows():
     shared = llm.shared
     llm.generate(given, method="auto", sampling=sampling, batch_size=3)
     (planner,) = [one for one in shared.planners.values() if one.common is not None]
-    planner.cost = BatchCost(linear, linear, 3, 3)
+    planner.cost = BatchCost(lambda rows: linear(rows / 3), active=3)
     planner.common.left = 0  # what the true cost made it choose is held no longer
     results = llm.generate(given, method="auto", sampling=sampling, batch_size=3)
     assert planner.common.rows > 1

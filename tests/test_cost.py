@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from tiny import CONFIGS, new_model, runner
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.model import cost, exact, facts, prepacked
+from leapdecode.model import cost, exact, facts
 from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.facts import keep, kept
-from leapdecode.model.runner import Runner
 
 CURVE = [RowCost(64, rows, 1.0 + rows, 1.0, 1.0 + rows) for rows in (1, 2, 128)]
 POINTS = [asdict(one) for one in CURVE]
@@ -219,19 +218,6 @@ def test_impossible_row_classes_change_no_text(wrong, tmp_path, monkeypatch):
     again = LLM(model, exact=True)
     assert again.runner.exact == llm.runner.exact
     assert [one.token_ids for one in again.generate(prompts, sampling=sampling)] == before
-
-
-@pytest.mark.parametrize("ratio", [float("nan"), 0, True, "1", 1e308, None, [1]])
-def test_an_impossible_gain_of_prepacking_is_measured_anew(ratio, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(prepacked, "_ratio", lambda *_: 0.5)
-    on = Runner(new_model(CONFIGS["llama"](), torch.float32))
-    facts.cache_file().parent.mkdir()
-    facts.cache_file().write_text(json.dumps({"key": {"measured": "2026-01-01", "ratio": ratio}}))
-    if not prepacked.prepacked(on.model, on.try_rows):
-        pytest.skip("this CPU does not pack float32")
-    assert prepacked.faster(on.model, on.try_rows, "key")
-    assert kept("key")["ratio"] == 0.5
 
 
 def test_a_folder_that_cannot_be_written_is_told_once(tmp_path, caplog):

@@ -10,9 +10,9 @@ import commands
 import local_tasks
 import pytest
 import torch
+from stated import stated_times
 
 from leapdecode.errors import OptionError, UnknownName
-from leapdecode.model.cost import RowCost
 from leapdecode.model.embedded import folder
 
 pytest.importorskip("lm_eval", reason="needs the lm-evaluation-harness: leapdecode[lm-eval]")
@@ -61,8 +61,8 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("auto", "draft_m
 @pytest.mark.parametrize("method", ["lookahead", *SLOW])
 def test_scores_and_texts_are_those_of_hf_in_float64(theirs, tasks, method, monkeypatch):
     # rows are free, else it is left to this machine whether auto guesses at all
-    costs = [RowCost(64, rows, 10.0, 1.0, 10.0) for rows in (1, 8, 32)]
-    monkeypatch.setattr("leapdecode.engine.shared.row_costs", lambda runner, batch: costs)
+    free = stated_times({1: 10.0, 32: 10.0})
+    monkeypatch.setattr("leapdecode.engine.shared.row_times", lambda runner: free)
     draft = DRAFT if method == "draft_model" else None
     model = LeapdecodeLM(TARGET, method=method, draft=draft, batch_size=3, **DTYPE)
     results, texts = evaluated(model, tasks)

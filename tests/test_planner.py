@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from stated import state_row_costs
 from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
@@ -13,7 +14,7 @@ from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.planner import PERIOD, Planner
 from leapdecode.methods.rates import HitRates, coarse_to_fine, kinds_of
-from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
+from leapdecode.model.cost import RowCost, measured_on, row_costs
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
@@ -317,48 +318,39 @@ def test_more_rows_hit_more(llm):
     assert means[0] < means[1] < means[2]
 
 
-def test_auto_goes_by_the_curve(llm, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_auto_goes_by_the_curve(llm):
     prompts, used = find("code").prompts(3, "source"), {}
     plain = llm.generate(prompts, method="autoregressive", sampling=SHORT)
     for name, slope in (("flat", 0.0), ("steep", 1.0)):
-        llm.shared.planners.clear()
-        costs = [RowCost(64, rows, *[1 + slope * (rows - 1)] * 3) for rows in (1, 2, 128)]
-        for batch in (1, 3):
-            keep_costs(costs, curve_key(llm.runner, batch))
+        state_row_costs(llm, {rows: 1 + slope * (rows - 1) for rows in (1, 2, 128)})
         found = llm.generate(prompts, method="lookahead", sampling=SHORT, budget="auto")
         assert [one.token_ids for one in found] == [one.token_ids for one in plain]
         used[name] = sum(step.rows for one in found for step in one.steps[1:])
     assert used["steep"] < used["flat"] / 4
-    llm.shared.planners.clear()
+    llm.shared.forget()
 
 
-def test_what_draft_forwards_give_is_known_to_the_next_text(llm, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for on, cost in ((llm.runner, 1.0), (llm.draft_runner, 0.1)):  # rows are free
-        keep_costs([RowCost(64, rows, cost, cost, cost) for rows in (1, 128)], curve_key(on, 1))
-    llm.shared.planners.clear()
+def test_what_draft_forwards_give_is_known_to_the_next_text(llm):
+    state_row_costs(llm, {1: 1.0, 128: 1.0}, {1: 0.1, 128: 0.1})  # rows are free
     llm.generate(
         find("code").prompts(1, "source")[0], method="ouroboros", sampling=SHORT, budget="auto"
     )
     (planner,) = llm.shared.planners.values()
     assert planner.drafting.tokens > 1
-    llm.shared.planners.clear()
+    llm.shared.forget()
 
 
-def test_jacobi_goes_on_trying_where_rows_are_free(llm, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    keep_costs([RowCost(64, rows, 1.0, 1.0, 1.0) for rows in (1, 128)], curve_key(llm.runner, 1))
+def test_jacobi_goes_on_trying_where_rows_are_free(llm):
+    state_row_costs(llm, {1: 1.0, 128: 1.0})
     prompt = find("math").prompts(1)[0]
     free = llm.generate(prompt, method="jacobi", sampling=SHORT, budget="auto")
     assert free.token_ids == llm.generate(prompt, method="autoregressive", sampling=SHORT).token_ids
     assert {step.rows for step in free.steps[1:-8]} == {8}
-    llm.shared.planners.clear()
+    llm.shared.forget()
 
 
-def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    keep_costs([RowCost(64, rows, 1.0, 1.0, 1.0) for rows in (1, 128)], curve_key(llm.runner, 1))
+def test_what_a_window_gains_is_credited_to_it(llm, monkeypatch):
+    state_row_costs(llm, {1: 1.0, 128: 1.0})
     told = []
     monkeypatch.setattr(Planner, "judge_window", lambda self, *facts: told.append(facts))
     found = llm.generate(
@@ -368,7 +360,7 @@ def test_what_a_window_gains_is_credited_to_it(llm, tmp_path, monkeypatch):
     guessed = [source for step in found.steps for source in step.sources if source != "target"]
     assert set(guessed) == {"window"}
     assert sum(gained for gained, *_ in told) == len(guessed)
-    llm.shared.planners.clear()
+    llm.shared.forget()
 
 
 def test_a_budget_out_of_range_is_refused(llm):

@@ -1,9 +1,9 @@
 """Jacobi guesses among the sources of `auto`, for models that were trained for them."""
 
 import pytest
+from stated import state_row_costs
 
 from leapdecode import SamplingParams
-from leapdecode.model.cost import RowCost, curve_key, keep_costs
 from leapdecode.model.traits import TRAINED_BLOCK, trained_block
 from leapdecode.tasks.registry import find
 
@@ -12,22 +12,18 @@ ALONE = {"suffix": False, "recycling": False, "last": False, "extrapolation": Fa
 
 
 @pytest.fixture
-def stated(llm, monkeypatch, tmp_path):
+def stated(llm, monkeypatch):
     """Has the embedded target's configuration state a block; a row more costs 5% of a forward,
     whatever this machine measures.
     """
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for on, scale in ((llm.runner, 1.0), (llm.draft_runner, 0.3)):
-        costs = [(rows, scale * (1 + 0.05 * (rows - 1))) for rows in (1, 128)]
-        keep_costs([RowCost(64, rows, ms, ms, ms) for rows, ms in costs], curve_key(on, 1))
 
     def state(block):
         monkeypatch.setattr(llm.model.config, TRAINED_BLOCK, block, raising=False)
-        llm.shared.planners.clear()
+        state_row_costs(llm, {1: 1.0, 128: 7.35}, {1: 0.3, 128: 2.2})
         return llm
 
     yield state
-    llm.shared.planners.clear()
+    llm.shared.forget()
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -2,6 +2,8 @@
 
 from leapdecode.core import ForwardResult, Stats
 from leapdecode.engine.active import ActiveRequest
+from leapdecode.model.row_times import RowTimes
+from leapdecode.model.runner import Runner
 
 
 def share_time(active: list[ActiveRequest], seconds: float) -> None:
@@ -45,16 +47,10 @@ def count_prefill(stats: Stats, model: str, rows: int, seconds: float) -> None:
         stats.prefill_forwards += 1
 
 
-def compare_with_cost(ready: list[ActiveRequest], found: list[ForwardResult]) -> None:
-    """Tell the planner what a forward took that it holds to cost so much.
-
-    Those that cached missing text too are left out: no curve tells of them.
-    """
-    planner = ready[0].method.planner
-    if planner is None or planner.cost is None or planner.doubt is None:
-        return
+def learn_times(times: RowTimes, runner: Runner, found: list[ForwardResult]) -> None:
+    """Take in what a forward of all sequences took; not one that cached missing text, too."""
     if any(result.rows != result.step_rows or not result.rows for result in found):
         return
-    rows = max(result.step_rows for result in found)
-    expected = planner.cost(rows, len(ready[0].sequence.tokens))
-    planner.doubt.saw(expected, sum(result.seconds for result in found) * 1e3)
+    rows = len(found) * runner.padded(max(result.step_rows for result in found), len(found))
+    if runner.exact is None or rows <= runner.exact.most:  # else it was several forwards
+        times.learn(rows, sum(result.seconds for result in found) * 1e3)

@@ -46,7 +46,7 @@ class Engine:
         check_scheduler(self.scheduler, self.models["target"])
         self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
         self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory)
-        self.turn = Turn(self.models, self.places, on_forward)
+        self.turn = Turn(self.models, self.places, self.shared, on_forward)
         self.workers = Workers(self.scheduler.overlap)
         self.unfinished: dict[int, ActiveRequest] = {}
         self.waiting: deque[ActiveRequest] = deque()

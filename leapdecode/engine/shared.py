@@ -3,28 +3,23 @@ cache memory.
 """
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from leapdecode.core import Sequence
 from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
-from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
-from leapdecode.methods.doubt import Doubt
+from leapdecode.methods.common_rows import BatchCost, CommonRows
 from leapdecode.methods.planner import Planner
-from leapdecode.model.cost import curve_key, doubted, drop_costs, row_costs
-from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.exact import RowClasses
 from leapdecode.model.exact_probe import MOST_ROWS
 from leapdecode.model.extrapolator import Extrapolator, extrapolator
-from leapdecode.model.facts import LOG
 from leapdecode.model.memory import CacheMemory
+from leapdecode.model.row_times import RowTimes, row_times
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import EarlierTexts, Store
 
-LINE_BREAK = "\n"  # what the texts that an extrapolator is fitted to stand behind
 MOST_KEPT = 64  # planners, pools, and stores, of different methods and options
 
 
@@ -45,9 +40,9 @@ class Shared:
         self.planners: dict[tuple[str, bool, int | str | None, int], Planner] = {}
         self.pools: dict[str, NgramPool] = {}
         self.stores: dict[str, Store] = {}
-        self.fitted = False
+        self.asked = False
         self.extrapolating: Extrapolator | None = None
-        self.preparing = threading.Lock()  # held while something is measured beside decoding
+        self.times: dict[int, RowTimes] = {}  # by runner, what its forwards take
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -56,41 +51,16 @@ class Shared:
 
     @property
     def extrapolator(self) -> Extrapolator | None:
-        """What guesses by the target's hidden states; fitted when it is first asked for."""
-        if not self.fitted and isinstance(self.runner, Runner):
-            before = self.tokenizer(LINE_BREAK)["input_ids"] if self.tokenizer else []
-            self.extrapolating = extrapolator(self.runner, list(before))
-        self.fitted = True
+        """What guesses by the target's hidden states, from when it is first asked for."""
+        if not self.asked and isinstance(self.runner, Runner):
+            self.extrapolating = extrapolator(self.runner)
+        self.asked = True
         return self.extrapolating
-
-    def prepared(self, method: Method, wanted: int | str | None, batch: int) -> bool:
-        """Whether nothing is to be measured or fitted before a request with such a method can be
-        decoded.
-        """
-        if not isinstance(self.runner, Runner):
-            return True
-        known = wanted != AUTO or self._key(method, wanted, batch) in self.planners
-        return known and (self.fitted or not method.takes_extrapolator)
-
-    def prepare(self, method: Method, wanted: int | str | None, batch: int) -> None:
-        """Measure and fit what such a request needs, in the caller's thread, while others decode:
-        each forward takes its turn (`Runner.turn`).
-        """
-        with self.preparing:
-            if self.prepared(method, wanted, batch):
-                return
-            runners = [self.runner, *([self.draft_runner] if method.asks_draft else [])]
-            for runner in runners if wanted == AUTO else ():
-                if isinstance(runner, Runner):
-                    for size in dict.fromkeys((1, batch)):
-                        row_costs(runner, size)
-            if method.takes_extrapolator:
-                self.extrapolator  # noqa: B018
-            self.fingerprint  # noqa: B018
 
     def forget(self) -> None:
         """Start afresh: no planner has learnt anything, nothing is kept of earlier texts."""
         self.planners.clear()
+        self.times.clear()
         self.pools.clear()
         self.stores.clear()
 
@@ -104,10 +74,10 @@ class Shared:
         planner = self._planner(method, wanted, batch) if limited else None
         return planner, self._pool(method, pool)
 
-    def cost(self) -> StepCost | None:
-        """What the target's forwards take here, where a planner has measured it."""
-        known = [planner.cost for planner in self.planners.values() if planner.cost is not None]
-        return known[0] if known else None
+    def cost(self) -> BatchCost | None:
+        """What the target's forwards take here, where a planner goes by it."""
+        times = self.times.get(id(self.runner))
+        return None if times is None else BatchCost(times, self.runner.padded)
 
     def _most_rows(self, batch: int) -> int | None:
         """The rows that exact decoding leaves each of `batch` sequences in one forward; None where
@@ -128,8 +98,6 @@ class Shared:
                 del self.planners[next(iter(self.planners))]
             if method.asks_draft and isinstance(self.draft_runner, Runner):
                 planner.draft = self._new_planner(self.draft_runner, wanted, batch)
-            if planner.cost is not None:
-                planner.doubt = _doubt(self.runner, batch)
             most = self._most_rows(batch)
             if most is not None:
                 planner.limit = most if planner.limit is None else min(planner.limit, most)
@@ -143,13 +111,17 @@ class Shared:
     def _new_planner(self, runner: Runner, wanted: int | str | None, batch: int) -> Planner:
         if wanted != AUTO:
             return Planner(limit=None if wanted is None else int(wanted))
-        one, many = (
-            CostCurve(row_costs(runner, size), functools.partial(runner.padded, batch=size))
-            for size in (1, batch)
-        )
-        if batch == 1:
-            return Planner(cost=one)
-        return Planner(cost=BatchCost(one, many, batch, batch), common=CommonRows(left=batch))
+        times = self.times_of(runner)
+        common = CommonRows(left=batch) if batch > 1 else None
+        cost = BatchCost(times, runner.padded, batch)
+        return Planner(cost=cost, common=common, curious=times.curious)
+
+    def times_of(self, runner: Runner) -> RowTimes:
+        """What a runner's forwards take, which all planners learn together."""
+        times = self.times.get(id(runner))
+        if times is None:
+            times = self.times[id(runner)] = row_times(runner)
+        return times
 
     def _pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:
         if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for
@@ -185,23 +157,3 @@ def _kept(kept: dict[str, Any], method: Method, new: Callable[[], Any]) -> Any:
         if len(kept) > MOST_KEPT:
             del kept[next(iter(kept))]
     return kept[key]
-
-
-def _doubt(runner: Runner, batch: int) -> Doubt | None:
-    """Doubt of the curves kept for `batch`; None where they were measured a second time already:
-    then the model's forwards differ, not the machine's load.
-    """
-    keys = list(dict.fromkeys(curve_key(runner, size) for size in (1, batch)))
-    if any(doubted(key) for key in keys):
-        return None
-
-    def contradicted() -> None:
-        LOG.warning(
-            "forwards take less than half the time that was measured for them, beside other work "
-            "as it seems; they are measured again when the model is loaded next (or now: "
-            "leapdecode doctor)"
-        )
-        for key in keys:
-            drop_costs(key)
-
-    return Doubt(contradicted)

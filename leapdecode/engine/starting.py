@@ -1,7 +1,6 @@
 """From a request to what decodes it: everything that can be wrong with it is found here."""
 
-import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,20 +15,6 @@ from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.traits import trained_block
 from leapdecode.verify.custom import for_one_text
-
-
-def prepare(
-    request: Request, models: Mapping[str, Any], shared: Shared, batch_size: int
-) -> Callable[[], None] | None:
-    """What measures what a request's method needs here; None where that is known.
-
-    It may be called in any thread while others decode. Raises what is wrong with the method.
-    """
-    check_budget(request.budget)
-    method, budget = configured(request, models)
-    if shared.prepared(method, budget, batch_size):
-        return None
-    return functools.partial(shared.prepare, method, budget, batch_size)
 
 
 def configured(request: Request, models: Mapping[str, Any]) -> tuple[Method, int | str | None]:

@@ -8,10 +8,12 @@ import torch
 from leapdecode.core import Commit, Forward, ForwardEvent, ForwardResult, TokenTree
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.choosing import choose
-from leapdecode.engine.counting import compare_with_cost, count, count_prefill
+from leapdecode.engine.counting import count, count_prefill, learn_times
 from leapdecode.engine.places import Model, Places
+from leapdecode.engine.shared import Shared
 from leapdecode.engine.work import Work
 from leapdecode.errors import NotFinite
+from leapdecode.model.runner import Runner
 from leapdecode.verify.sampler import NOT_FINITE
 
 
@@ -28,9 +30,11 @@ class Turn:
         self,
         models: Mapping[str, Model],
         places: Places,
+        shared: Shared,
         on_forward: Callable[[ForwardEvent], None] | None,
     ) -> None:
-        self.models, self.places, self.on_forward = models, places, on_forward
+        self.models, self.places, self.shared = models, places, shared
+        self.on_forward = on_forward
         self.running: dict[str, Work] = {}
         self.behind: dict[str, list[Commit]] = {}
 
@@ -165,8 +169,9 @@ class Turn:
         chosen = time.perf_counter() - began
         if self.on_forward is not None:
             self._tell(work, chosen)
-        if name == "target":
-            compare_with_cost(ready, found)
+        runner = self.models[name]
+        if isinstance(runner, Runner):
+            learn_times(self.shared.times_of(runner), runner, found)
         for one, forward, result in zip(ready, forwards, found, strict=True):
             one.sequence.stats.verify_seconds += chosen / len(ready)
             count(one.sequence.stats, name, result)

@@ -7,7 +7,6 @@ from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine import Engine, make_scheduler
-from leapdecode.engine.starting import prepare
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_batch_size, checked
 from leapdecode.llm.llm import LLM
@@ -134,11 +133,6 @@ class AsyncLLM:
 
     async def _news(self, run: Run, streaming: bool) -> AsyncGenerator[list[Piece] | Result, None]:
         """What the worker delivers of a run, its result last; raises the error that ended it."""
-        if self.worker is None:
-            raise OptionError(CLOSED)
-        measure = prepare(run.request, self.llm.models, self.llm.shared, self.batch_size)
-        if measure is not None:  # in a thread of its own: others are decoded meanwhile
-            await asyncio.to_thread(measure)
         if self.worker is None:
             raise OptionError(CLOSED)
         worker, loop, mail = self.worker, asyncio.get_running_loop(), asyncio.Queue[News]()

@@ -54,7 +54,7 @@ class LLM:
             plain decoding at most 15%, decided once per model, dtype and machine.
         prepack: "auto", True or False: on a CPU, let the linear layers compute by copies of their
             weights in oneDNN's own layout. "auto" does so for models given by name, where it is
-            faster (measured once) and the copies take at most 30% of the free memory. Weights that
+            faster and the copies take at most 30% of the free memory. Weights that
             change are packed anew.
         quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU with
             VNNI. Faster for about a billion parameters; the text is the quantized model's.
@@ -228,8 +228,8 @@ class LLM:
                 sampling, a text of the same law, as in the papers; greedy texts are the same under
                 both.
             budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on
-                this machine, by the row-cost curve (measured once, kept on disk) and by what became
-                of earlier guesses. None: all.
+                this machine, by what rows cost (learned from forwards, kept on disk) and by what
+                became of earlier guesses. None: all.
             pool: a `Pool` that the method's phrases come from and go to, for methods that take one
                 (ouroboros).
             store: a `Store` of earlier texts that guesses come from, and that these texts are kept

@@ -3,7 +3,6 @@
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -76,8 +75,6 @@ class Worker:
         """Step until `close` is called; an error of the engine itself goes to all who wait."""
         try:
             while self._take_orders():
-                if self.engine.shared.preparing.locked():
-                    time.sleep(YIELD)  # else the lock would hardly ever be free between two steps
                 with self.lock:
                     events = self.engine.step()
                 for event in events:

@@ -68,16 +68,16 @@ class CommonRows:
 
 @dataclass
 class BatchCost:
-    """The time of a step where `active` of `batch` sequences are left: the straight line between
-    the time of `one` sequence and that of `many`, which are `batch`.
+    """The time of a step by the rows of each of `active` sequences.
+
+    Args:
+        times: milliseconds of a forward by its rows in all.
+        padded: to how many rows each of so many sequences is padded.
     """
 
-    one: StepCost
-    many: StepCost
-    batch: int
-    active: int
+    times: Callable[[int], float]
+    padded: Callable[[int, int], int] = lambda rows, sequences: rows
+    active: int = 1
 
     def __call__(self, rows: int, context: int) -> float:
-        share = min((self.active - 1) / (self.batch - 1), 1.0)
-        many = self.many(rows, context)
-        return many if share == 1.0 else share * many + (1 - share) * self.one(rows, context)
+        return self.times(self.active * self.padded(rows, self.active))

@@ -9,7 +9,9 @@ from leapdecode.methods.sourced import Sourced
 @dataclass
 class Extrapolation(Sourced):
     name = "extrapolation"
-    paper = "after EAGLE, Li et al. 2024, arXiv 2401.15077: a map and kriging, without training"
+    paper = (
+        "after EAGLE, Li et al. 2024, arXiv 2401.15077: kriging of hidden states, without training"
+    )
 
     def columns(self) -> Iterable[str]:
         return ("extrapolated",)

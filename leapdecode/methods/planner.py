@@ -7,7 +7,7 @@ to ask the draft, to carry a window) is done while
 
 because the ratio of all tokens to all time is greatest so (Dinkelbach 1967, On Nonlinear Fractional
 Programming). lambda = sum(DECAY^i tokens_i) / sum(DECAY^i time_i) over the steps, i steps ago. Time
-comes from the row-cost curve, tokens from what became of guesses of the same kind (`rates.py`): a
+comes from what rows cost, tokens from what became of guesses of the same kind (`rates.py`): a
 mean in which a hopeful prior counts for some observations, times what chances have proved to be
 worth of late (`Trust`). Observations are forgotten, so what is not tried falls back to its prior.
 
@@ -15,11 +15,11 @@ A node needs no trial: the target's choice at its parent tells whether it would 
 What is cut changes the speed, never the text.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from leapdecode.core import TokenTree
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
-from leapdecode.methods.doubt import Doubt
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.price import SAVED, Pays, best_count, pays_at, rows_within
 from leapdecode.methods.rates import HitRates, drafts_of
@@ -52,7 +52,10 @@ class Planner:
     common: CommonRows | None = None  # of the trees of a batch
     rest: Rest = field(default_factory=Rest)
     trust: Trust = field(default_factory=Trust)
-    doubt: Doubt | None = None  # whether forwards contradict `cost`
+    # (rows planned) -> a number of rows whose time is to be learned, mostly None
+    curious: Callable[[int], int | None] | None = None
+    tried: int | None = None  # the rows of the tree under way, where it is to teach what they take
+    rows: int = 1  # of the last tree
     beside_plain: bool = False  # the engine says so: a request in the batch does not guess
 
     def tell(self, active: int, beside_plain: bool) -> None:
@@ -106,8 +109,8 @@ class Planner:
         """
         if self.cost is None:
             return None
-        if self.common is not None:
-            wanted = self.common.wanted
+        wanted = self.common.wanted if self.common is not None else self.tried
+        if wanted is not None:
             return lambda _, size: size < wanted
         return pays_at(self.price(context), self.cost, context)
 
@@ -122,6 +125,8 @@ class Planner:
         assert self.cost is not None
         if self.rest.resting:
             return 0
+        if self.tried is not None:
+            return min(max(self.tried - always, 0), len(chances))
         cost, price = self.cost, self.price(context)
         if self.common is not None and isinstance(cost, BatchCost):
             self.common.learn(chances, always)
@@ -129,13 +134,21 @@ class Planner:
             count = min(max(rows - always, 0), len(chances))
         else:
             count = best_count(chances, always, price, cost, context)
-        self.rest.learn(always + count)
+        self.rows = always + count
+        self.rest.learn(self.rows)
         return count
 
     def rests(self) -> bool:
         """Whether the next tree is a root alone, because guesses have long not paid."""
+        if self.cost is None:
+            return False
+        self.tried = None
+        if self.curious is not None and self.common is None:
+            self.tried = self.curious(self.rows)
         sequences = self.cost.active if isinstance(self.cost, BatchCost) else 1
-        return self.cost is not None and self.rest.rests(sequences)
+        resting = self.rest.rests(sequences)
+        self.rest.resting = resting and self.tried is None
+        return self.rest.resting
 
     def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
         """How many of a window's `wanted` columns of `height` rows to carry, in a `share` of rows.

@@ -16,7 +16,7 @@ from leapdecode.verify.walk import Verdict
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from leapdecode.model.kriging import Kriging
+    from leapdecode.model.extrapolator import States
 
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
 # a draft evaluates nodes that the walk reaches at least with this chance, so many per forward
@@ -62,7 +62,7 @@ class Sourced(Method):
         self.random = private_random(0, sequence)
         self.updated: list[int] = []  # of the window, what the target chose
         self.sources = Sources(self.columns(), self.store)
-        self.states: Kriging | None = None
+        self.states: States | None = None
         if self.extrapolator is not None:
             self.states = self.extrapolator.of_text()
         self.length = 0  # of the text whose last state is known
@@ -96,7 +96,7 @@ class Sourced(Method):
         growth.prune(most)
         return tree
 
-    def _extrapolate(self, states: "Kriging", growth: Growth, most: int) -> None:
+    def _extrapolate(self, states: "States", growth: Growth, most: int) -> None:
         """Look behind the likeliest nodes, those that this adds too, while that pays."""
         sequence, tree, planner = growth.sequence, growth.tree, self.planner
         context, temperature = len(sequence.tokens), sequence.params.temperature or 1.0
@@ -106,7 +106,7 @@ class Sourced(Method):
             return chance >= REACHED and (floor is None or floor(chance, rows))
 
         promised, size = 0.0, 0
-        for _ in range(LOOKS if states.state is not None else 0):
+        for _ in range(LOOKS if states.state is not None and states.knows else 0):
             growth.grow(most, pays)
             if promised and planner is not None:
                 planner.extrapolations.learn(self._gained(growth, size, context), promised)
@@ -116,7 +116,7 @@ class Sourced(Method):
                 return
             began = time.perf_counter()
             named = [list(growth.offered[node]) for node in nodes]
-            noise = self._noise(growth, nodes, states.map.count)
+            noise = self._noise(growth, nodes, states.model.count)
             growth.tell(nodes, states.look(tree, nodes, named, temperature, noise))
             if planner is not None:
                 planner.extrapolations.timed(1e3 * (time.perf_counter() - began))

@@ -1,5 +1,7 @@
-"""The row-cost curve: what a forward of 1, 2, 4, ... rows costs on this machine, measured once and
-kept on disk.
+"""The row-cost curve: what a forward of 1, 2, 4, ... rows costs on this machine, measured when
+somebody asks for it (`leapdecode doctor`, `bench`) and kept on disk.
+
+Decoding itself learns what rows cost, see `row_times`, and begins with a kept curve.
 """
 
 import random
@@ -21,7 +23,6 @@ CONTEXTS = (64, 512)
 WARM_UP = 3  # rounds before forwards are timed where they are recorded: launch, record, replay
 SECONDS = 4.0  # that repeats may take at a context, where nobody asked for a curve
 STEEP = 8.0  # times one row's: forwards that no planner would choose
-DOUBTED = "doubted"  # of an entry: whether forwards have contradicted its curve once
 # no time and no ratio of times is smaller or larger; in milliseconds, a nanosecond and a day
 SMALLEST, LARGEST = 1e-6, 1e8
 LONGEST = 1 << 31  # tokens of a context
@@ -178,20 +179,14 @@ def measured_on(runner: Runner, batch: int = 1, path: Path | None = None) -> str
     return entry["measured"] if entry and _curve(entry) else None
 
 
+def kept_costs(runner: Runner, batch: int = 1) -> list[RowCost] | None:
+    """The curve that was measured on this machine before; None where none is kept."""
+    return _curve(kept(curve_key(runner, batch)))
+
+
 def keep_costs(costs: list[RowCost], key: str, path: Path | None = None) -> None:
     """Keep a curve, beside those of others."""
-    marks = {DOUBTED: True} if doubted(key, path) else {}
-    keep(key, {"costs": [asdict(cost) for cost in costs], **marks}, path)
-
-
-def drop_costs(key: str, path: Path | None = None) -> None:
-    """Forget a curve that forwards contradict; whoever needs it next measures it again."""
-    keep(key, {"costs": None, DOUBTED: True}, path)
-
-
-def doubted(key: str, path: Path | None = None) -> bool:
-    """Whether a curve was dropped before."""
-    return (kept(key, path) or {}).get(DOUBTED) is True
+    keep(key, {"costs": [asdict(cost) for cost in costs]}, path)
 
 
 def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:

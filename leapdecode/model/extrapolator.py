@@ -1,102 +1,81 @@
 """What comes next, told from the model's hidden state: it is extrapolated by one token.
 
 EAGLE (Li et al. 2024, arXiv 2401.15077) trains a layer to make the next state of a state and the
-next token. Here that is a linear map (Pal et al. 2023, Future Lens, arXiv 2311.04897, read coming
-tokens off a state linearly), fitted by ridge regression to text that the model itself samples, once
-per model, and kept on disk:
+next token. Here nothing is trained: a Gaussian process (Rasmussen and Williams 2006, Gaussian
+Processes for Machine Learning, eq. 2.25) learns it from the last `KEPT` tokens of the text that is
+being decoded, whose states every forward gives out:
 
-    features = [state / its standard deviation, embedding of the next token / its own, 1],
-    next state = features x weights.
+    features = [state / its standard deviation, embedding of the next token / its own],
+    next state = mean + c' (C + VARIANCE)^-1 (known next states - mean),
+    C_ij = exp(-|features_i - features_j|^2 / F).
 
-The model's output layer then tells what is likely behind it. How the map errs in one text is learnt
-while it is decoded, see `kriging`.
+The model's output layer then tells what is likely behind it. What embeddings add to products is
+worked out for all nodes at once, because it is known before the states are, and the states depth by
+depth.
 
-Shapes: D hidden size, F features, T tokens of B texts, N samples, M tokens that may be guessed.
+Shapes: D hidden size, F features, K kept samples, N new samples or nodes, M tokens that may be
+guessed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import time
-from pathlib import Path
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
+from leapdecode.core import TokenTree
 from leapdecode.errors import UnsupportedModel
-from leapdecode.model.facts import LOG, announce, cache_file, replace_file, weights_digest
+from leapdecode.model.facts import LOG
 from leapdecode.model.launched import HiddenStates
-from leapdecode.model.masks import RowPlan
 from leapdecode.model.prepacked import packed, product
 from leapdecode.model.traits import first_line
 
 if TYPE_CHECKING:
-    from leapdecode.model.kriging import Kriging
     from leapdecode.model.runner import Runner
 
 MOST = 8192  # guessed tokens have lower ids: tokenizers number merges by how common they are
-# texts sampled at a time, tokens of each, and the time for both
-TEXTS, LENGTH, SECONDS = 64, 192, 25.0
-CACHED = 1 << 29  # bytes of their caches
-LIKELIEST = 64  # tokens that are sampled from
-LOWEST = -1e9  # in place of a logit that is not finite
-RIDGE = 100.0  # added to sums over samples, beside features of variance 1
-FORMAT = 2  # of the file
-DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)  # of weights in it
+KEPT = 128  # samples
+FRESH = 8  # samples that are learnt at a time
+VARIANCE = 0.1  # of what is not to be learnt, where that of the states is 1
+GUESSES = 8  # tokens per node
+SMALLEST = 1e-6  # of a standard deviation
+
+Told = list[tuple[int, float]]  # (token, probability)
 
 
 class Extrapolator:
-    """Next states by one model's weights, and what its output layer finds likely there.
+    """A model's embeddings and output layer, by which states are told apart and read.
 
     Args:
         runner: of a model whose output layer is a matrix.
-        weights: [F, D].
-        scales: [2] what states and embeddings are multiplied with.
 
     Attributes:
         count: M, how many tokens it guesses: those of the lowest ids.
     """
 
-    def __init__(self, runner: Runner, weights: Tensor, scales: Tensor) -> None:
+    def __init__(self, runner: Runner) -> None:
         head = _head(runner)
         self.embeddings = runner.model.get_input_embeddings()
         self.rows = head.weight[:MOST].detach()
         self.bias = None if head.bias is None else head.bias[:MOST].detach()
         self.count = len(self.rows)
         self.packed = packed(self.rows) if runner.prepacked else None
-        # a CPU has fast products of few rows and a small matrix in float32 alone
-        dtype = torch.float32 if runner.device.type == "cpu" else runner.dtype
-        self.weights, self.scales = weights.to(runner.device, dtype), scales.tolist()
-        self.num_features, self.size = weights.shape
+        self.device = runner.device
+        deviation = self.embedded(list(range(min(MOST, 1024, runner.vocabulary))), 1.0).std()
+        self.scale = 1 / float(deviation.clamp_min(SMALLEST))
 
-    def of_text(self) -> Kriging:
-        """The same for one text, learning while that is decoded."""
-        from leapdecode.model.kriging import Kriging
+    def of_text(self) -> States:
+        """What one text tells."""
+        return States(self)
 
-        return Kriging(self)
-
-    def scaled(self, states_ND: Tensor) -> Tensor:
-        """[N, D] states as features, in float32."""
-        return states_ND.float() * self.scales[0]
-
-    def embedded(self, tokens: list[int]) -> Tensor:
-        """[N, D] the same of the tokens' embeddings."""
-        found_ND = self.embeddings(torch.tensor(tokens, device=self.weights.device))
-        return found_ND.float() * self.scales[1]
-
-    def by_state(self, scaled_ND: Tensor) -> Tensor:
-        """[N, D] what states add to the next ones, in float32."""
-        return (scaled_ND.to(self.weights.dtype) @ self.weights[: self.size]).float()
-
-    def by_embedding(self, scaled_ND: Tensor) -> Tensor:
-        """[N, D] what embeddings add to them, with the constant."""
-        found_ND = scaled_ND.to(self.weights.dtype) @ self.weights[self.size : -1]
-        return found_ND.float() + self.weights[-1]
+    @torch.inference_mode()
+    def embedded(self, tokens: list[int], scale: float | None = None) -> Tensor:
+        """[N, D] the tokens' embeddings as features, in float32."""
+        found_ND = self.embeddings(torch.tensor(tokens, device=self.device)).float()
+        return found_ND * (self.scale if scale is None else scale)
 
     def logits(self, states_ND: Tensor) -> Tensor:
         """[N, M] what the output layer finds of them, in float32 on the host."""
@@ -115,136 +94,159 @@ def _head(runner: Runner) -> Any:
     return head
 
 
-def _decoder(runner: Runner, head: torch.nn.Module) -> torch.nn.Module:
-    """The module whose output goes into `head` as it is; raises `UnsupportedModel` where there is
-    none.
-    """
-    decoder, given = runner.model.get_decoder(), list[Tensor]()
-    handle = head.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
-    try:
-        with HiddenStates(decoder) as hidden:
-            runner.try_rows(2)
-    finally:
-        handle.remove()
-    seen = hidden.seen
-    if not given or seen is None or not torch.equal(given[0], seen):
-        raise UnsupportedModel("its output layer is not given its hidden states")
-    return decoder
-
-
-def extrapolator(runner: Runner, before: list[int]) -> Extrapolator | None:
-    """The model's own, from disk or fitted now to texts behind the tokens `before`; None where it
-    cannot be had.
-
-    From then on the runner's forwards tell their states.
+def extrapolator(runner: Runner) -> Extrapolator | None:
+    """The model's own; None where it cannot be had. From then on the runner's forwards tell their
+    states.
     """
     if runner.recorder is not None or runner.ranks.size > 1:
         return None  # a replayed forward shows no state, and no rank has a whole output layer
     try:
-        with runner.turn:
-            runner.hidden = runner.hidden or HiddenStates(_decoder(runner, _head(runner)))
-        path = _path(runner, before)
-        fitted = _read(path, _head(runner).weight.shape[1])
-        if fitted is None:
-            announce("what the model's hidden states tell", int(SECONDS))
-            fitted = fit(runner, before)
-            _write(path, *fitted)
-        return Extrapolator(runner, *fitted)
+        found = Extrapolator(runner)
+        runner.hidden = runner.hidden or HiddenStates(runner.model.get_decoder(), _head(runner))
+        return found
     except UnsupportedModel as error:
         LOG.info("hidden states are not extrapolated: %s", first_line(error))
-    except RuntimeError:  # of PyTorch: no memory is left, a matrix cannot be solved
+    except RuntimeError:  # of PyTorch: no memory is left
         LOG.warning("hidden states are not extrapolated", exc_info=True)
-    runner.hidden = None
     return None
 
 
-@torch.inference_mode()
-def fit(runner: Runner, before: list[int], seconds: float = SECONDS) -> tuple[Tensor, Tensor]:
-    """Weights [F, D] and scales [2], fitted to as much sampled text as `seconds` allow."""
-    states_TBD, tokens_TB = sample(runner, before, seconds)
-    embedded = runner.model.get_input_embeddings()(tokens_TB[1:]).detach().flatten(0, 1).float()
-    states, nexts = states_TBD[:-1].flatten(0, 1).float(), states_TBD[1:].flatten(0, 1).float()
-    sound = (states.isfinite() & nexts.isfinite()).all(-1)  # some models overflow in some texts
-    states, nexts, embedded = states[sound], nexts[sound], embedded[sound]
-    if len(states) < 2:
-        raise UnsupportedModel("its hidden states are not finite")
-    scales = torch.stack([1 / part.std().clamp_min(1e-6) for part in (states, embedded)])
-    parts = (states * scales[0], embedded * scales[1], torch.ones_like(states[:, :1]))
-    features_NF = torch.cat(parts, -1)
-    products_FF = features_NF.T @ features_NF
-    products_FF.diagonal().add_(RIDGE)
-    weights_FD = torch.linalg.solve(products_FF, features_NF.T @ nexts)
-    return weights_FD.to(runner.dtype).cpu().contiguous(), scales.cpu()
+class States:
+    """The states behind the nodes of one text's trees, and what is likely there.
 
-
-@torch.inference_mode()
-def sample(runner: Runner, before: list[int], seconds: float) -> tuple[Tensor, Tensor]:
-    """[T, B, D] states and [T, B] tokens of texts that the model goes on with behind `before` and a
-    token at random.
+    `state` is the true one behind the text before the pending token, None where it is not known.
     """
-    assert runner.hidden is not None, "nobody sees the states"
-    began, start = time.perf_counter(), len(before)
-    length = min(LENGTH, runner.max_length - start)
-    size = runner.layout.bytes_per_token * (start + length)
-    texts = max(min(TEXTS, CACHED // max(size, 1)), 1)
-    source = torch.Generator().manual_seed(0)
-    cache, most = runner.cache(texts, start + length), min(MOST, runner.vocabulary)
-    tokens = torch.randint(most, (texts,), generator=source).tolist()
-    held, states = [tokens], list[Tensor]()
-    while True:
-        first, missing = (0, before) if not states else (start + len(states), [])
-        root = first + len(missing)
-        plans = [
-            RowPlan(text, first, root, missing, [0], [token], [1], [0])
-            for text, token in enumerate(tokens)
-        ]
-        with runner.turn:
-            launched = runner.launch(plans, cache)
-            if launched.states is None:
-                raise UnsupportedModel("its decoder is not called")
-            logits_BV = launched.wait()[0][:, -1].float().cpu()
-        states.append(launched.states[:, -1].clone())
-        if len(states) == length or (time.perf_counter() - began > seconds and len(states) > 1):
-            return torch.stack(states), torch.tensor(held, device=runner.device)
-        logits_BV = logits_BV.masked_fill(~logits_BV.isfinite(), LOWEST)
-        values, places = logits_BV.topk(min(LIKELIEST, runner.vocabulary), -1)
-        drawn = torch.multinomial(values.softmax(-1), 1, generator=source)
-        tokens = places.gather(-1, drawn).squeeze(-1).tolist()
-        held.append(tokens)
+
+    def __init__(self, extrapolator: Extrapolator) -> None:
+        self.model = extrapolator
+        self.state: Tensor | None = None
+        self.heard: list[tuple[Tensor, list[int], Tensor]] = []  # (before, tokens, after), as told
+        self.count = self.place = 0  # samples held, and where the next one goes
+        self.scale = 1.0  # of states as features
+        self.features_KF = self.next_KD = self.covariance_KK = torch.empty(0)
+        self.squares_K = self.solved_KD = self.mean_D = torch.empty(0)
+        self.behind: dict[int, Tensor] = {}  # per node of the present tree its state [D]
+
+    def learn(self, tokens: list[int], states_ND: Tensor) -> None:
+        """Take in `tokens` of the text, which follow those of before, and the states behind them.
+
+        Nothing is computed before somebody looks.
+        """
+        if self.state is not None:
+            self.heard.append((self.state[None], tokens[:1], states_ND[:1]))
+        if len(tokens) > 1:
+            self.heard.append((states_ND[:-1], tokens[1:], states_ND[1:]))
+        del self.heard[:-KEPT]
+        self.state = states_ND[-1]
+
+    @property
+    def knows(self) -> bool:
+        """Whether it has learned enough to propose something."""
+        return self.count + sum(len(tokens) for _, tokens, _ in self.heard) >= FRESH
+
+    def _read(self) -> None:
+        """Learn from what was heard."""
+        before_ND = torch.cat([before for before, _, _ in self.heard])[-KEPT:].float()
+        tokens = [token for _, some, _ in self.heard for token in some][-KEPT:]
+        after_ND = torch.cat([after for _, _, after in self.heard])[-KEPT:].float()
+        self.heard.clear()
+        sound_N = before_ND.isfinite().all(-1) & after_ND.isfinite().all(-1)
+        if not sound_N.any():
+            return
+        if self.count == 0:
+            self.scale = 1 / float(before_ND[sound_N].std().clamp_min(SMALLEST))
+        features_NF = torch.cat([before_ND * self.scale, self.model.embedded(tokens)], -1)
+        self._keep(features_NF[sound_N], after_ND[sound_N])
+
+    def _keep(self, features_NF: Tensor, next_ND: Tensor) -> None:
+        """Put samples in the place of the oldest, and solve anew."""
+        if self.count == 0:
+            self.features_KF = features_NF.new_zeros(KEPT, features_NF.shape[1])
+            self.next_KD = next_ND.new_zeros(KEPT, next_ND.shape[1])
+            self.covariance_KK = features_NF.new_zeros(KEPT, KEPT)
+            self.squares_K = features_NF.new_zeros(KEPT)
+        places = [(self.place + number) % KEPT for number in range(len(features_NF))]
+        self.place = (places[-1] + 1) % KEPT
+        self.count = count = min(self.count + len(places), KEPT)
+        self.features_KF[places], self.next_KD[places] = features_NF, next_ND
+        squares_N1 = _squares(features_NF)
+        self.squares_K[places] = squares_N1[:, 0]
+        products_NK = features_NF @ self.features_KF.T
+        covariance_NK = self._covariance(squares_N1 + self.squares_K - 2 * products_NK)
+        self.covariance_KK[places] = covariance_NK
+        self.covariance_KK[:, places] = covariance_NK.T
+        covariance_KK = self.covariance_KK[:count, :count].clone()
+        covariance_KK.diagonal().add_(VARIANCE)
+        inverse_KK = torch.cholesky_inverse(torch.linalg.cholesky(covariance_KK))
+        self.mean_D = self.next_KD[:count].mean(0)
+        self.solved_KD = inverse_KK @ (self.next_KD[:count] - self.mean_D)
+
+    def _covariance(self, squares_NK: Tensor) -> Tensor:
+        """[N, K] by squared distances."""
+        return torch.exp(-squares_NK.clamp_min_(0) / self.features_KF.shape[1])
+
+    @torch.inference_mode()
+    def look(
+        self,
+        tree: TokenTree,
+        nodes: list[int],
+        named: list[list[int]],
+        temperature: float,
+        noise: list[Tensor] | None,
+    ) -> list[Told]:
+        """What is likely behind `nodes`, parents before children: `GUESSES` tokens, best first, and
+        those that are `named` for each.
+
+        Parents were looked at before. With the `noise` [M] of each node those come first that it
+        makes likely to be drawn. Called where it `knows`; nothing is told where nothing was sound.
+        """
+        assert self.state is not None
+        if sum(len(tokens) for _, tokens, _ in self.heard) >= (FRESH if self.count else 1):
+            self._read()
+        if not self.count:
+            return [[] for _ in nodes]
+        if nodes[0] == 0:
+            self.behind = {-1: self.state}
+        self._extrapolate(tree, nodes)
+        logits_NM = self.model.logits(torch.stack([self.behind[node] for node in nodes]))
+        logs_NM = torch.log_softmax(logits_NM / temperature, -1)
+        ranked_NM = logs_NM if noise is None else logs_NM + torch.stack(noise)
+        best_NG = ranked_NM.topk(min(GUESSES, self.model.count), -1).indices
+        also = [[token for token in tokens if token < self.model.count] for tokens in named]
+        return _told(logs_NM, best_NG, also)
+
+    def _extrapolate(self, tree: TokenTree, nodes: list[int]) -> None:
+        """Work out the states behind `nodes`, depth by depth."""
+        nodes = sorted(nodes, key=tree.depths.__getitem__)
+        embedded_ND = self.model.embedded([tree.tokens[node] for node in nodes])
+        by_state_KD, by_embedding_KD = self.features_KF[: self.count].chunk(2, -1)
+        products_NK = functional.linear(embedded_ND, by_embedding_KD)
+        squares_NK = _squares(embedded_ND) + self.squares_K[: self.count] - 2 * products_NK
+        first = 0
+        for _, group in itertools.groupby(nodes, tree.depths.__getitem__):
+            level = [*group]
+            now = slice(first, first + len(level))
+            before = [self.behind[tree.parents[node]] for node in level]
+            states_ND = torch.stack(before).float() * self.scale
+            further_NK = _squares(states_ND) - 2 * functional.linear(states_ND, by_state_KD)
+            weights_NK = self._covariance(squares_NK[now] + further_NK)
+            self.behind.update(zip(level, self.mean_D + weights_NK @ self.solved_KD, strict=True))
+            first = now.stop
 
 
-def _path(runner: Runner, before: list[int]) -> Path | None:
-    """The file of a model's weights, by its name and contents; None without a cache folder."""
-    folder = cache_file()
-    if folder is None:
-        return None
-    what = (runner.model.config.name_or_path, runner.vocabulary, weights_digest(runner.model))
-    how = (FORMAT, before, str(runner.dtype), runner.quantized, *what)
-    name = hashlib.sha256(repr(how).encode()).hexdigest()[:24]
-    return folder.with_name(f"extrapolator-{name}.safetensors")
+def _squares(rows_ND: Tensor) -> Tensor:
+    """[N, 1] sums of squares."""
+    return rows_ND.square().sum(-1, keepdim=True)
 
 
-def _read(path: Path | None, size: int) -> tuple[Tensor, Tensor] | None:
-    """Weights and scales of a file, for states of that size; None where there is none or it is
-    damaged.
-    """
-    if path is None or not path.is_file():
-        return None
-    try:
-        held = load_file(path)
-        weights, scales = held["weights"], held["scales"]
-    except (OSError, SafetensorError, KeyError, ValueError):
-        return None
-    fits = weights.shape == (2 * size + 1, size) and scales.shape == (2,)
-    if not fits or weights.dtype not in DTYPES or scales.dtype != torch.float32:
-        return None
-    sound = weights.isfinite().all() and scales.isfinite().all() and (scales > 0).all()
-    return (weights, scales) if sound else None
-
-
-def _write(path: Path | None, weights: Tensor, scales: Tensor) -> None:
-    """Keep them where there is a cache folder."""
-    if path is not None:
-        held = {"weights": weights, "scales": scales}
-        with contextlib.suppress(SafetensorError):
-            replace_file(path, lambda beside: save_file(held, beside))
+def _told(logs_NM: Tensor, best_NG: Tensor, also: list[list[int]]) -> list[Told]:
+    """Per row the tokens of `best_NG` and those that are `also` asked for, with probabilities."""
+    most = max(map(len, also))
+    padded = torch.tensor([[*tokens, *[0] * (most - len(tokens))] for tokens in also])
+    asked_NA = torch.cat([best_NG, padded.long()], -1) if most else best_NG
+    chances = logs_NM.gather(-1, asked_NA).exp().tolist()
+    found = list[Told]()
+    for tokens, row, more in zip(asked_NA.tolist(), chances, also, strict=True):
+        end = best_NG.shape[1] + len(more)
+        found.append(list(dict(zip(tokens[:end], row[:end], strict=True)).items()))
+    return found

@@ -35,26 +35,41 @@ class Launched:
 
 
 class HiddenStates:
-    """Inside its `with` block it sees what a model's decoder gives out, in its own thread."""
+    """Inside its `with` block it sees what a model's decoder gives out, in its own thread.
 
-    def __init__(self, decoder: torch.nn.Module) -> None:
-        self.decoder, self.own = decoder, threading.local()
+    Args:
+        decoder, head: modules of the model. Only where the head is given the decoder's output as it
+            is are states told.
+    """
+
+    def __init__(self, decoder: torch.nn.Module, head: torch.nn.Module) -> None:
+        self.decoder, self.head, self.own = decoder, head, threading.local()
+        self.given = False  # whether the head was seen to get the decoder's output
 
     def __enter__(self) -> HiddenStates:
         self.own.seen = None
-        self.own.handle = self.decoder.register_forward_hook(self._see)
+        self.own.handles = [self.decoder.register_forward_hook(self._see)]
+        if not self.given:
+            self.own.handles.append(self.head.register_forward_pre_hook(self._compare))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.own.handle.remove()
-        self.own.handle = None
+        for handle in self.own.handles:
+            handle.remove()
+        self.own.handles = []
 
     def _see(self, _: torch.nn.Module, __: tuple[Any, ...], output: Any) -> None:
-        if getattr(self.own, "handle", None) is not None:  # not another thread's forward
+        if getattr(self.own, "handles", None):  # not another thread's forward
             self.own.seen = output[0]
+
+    def _compare(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
+        seen = getattr(self.own, "seen", None)
+        if getattr(self.own, "handles", None) and seen is not None:
+            rows = seen[:, -given[0].shape[1] :]  # the head may be given the last rows alone
+            self.given = rows.shape == given[0].shape and torch.equal(rows, given[0])
 
     @property
     def seen(self) -> Tensor | None:
-        """[B, R, D] of the last forward."""
+        """[B, R, D] of the last forward; None where the head was given something else."""
         found: Tensor | None = self.own.seen
-        return found
+        return found if self.given else None

@@ -1,5 +1,6 @@
 """Loading models and tokenizers: embedded, from a folder or a GGUF file, by Hugging Face name."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,13 @@ from leapdecode.errors import (
 from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import row_classes
-from leapdecode.model.facts import model_key
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
 from leapdecode.model.plain import PlainRunner, plain_runner
-from leapdecode.model.prepacked import faster, fits, prepacked
+from leapdecode.model.prepacked import fits, gains, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
 from leapdecode.model.recorded import record, record_ahead
@@ -220,9 +220,9 @@ def prepare(
 
 def _prepack(runner: Runner, prepack: str | bool) -> None:
     """Let the runner compute by prepacked weights, if `prepack` is True or that is faster here."""
-    model, key = runner.model, f"{model_key(runner)} | prepacking"
-    if prepack is True or (fits(model) and faster(model, runner.try_rows, key)):
-        runner.prepacked = prepacked(model, runner.try_rows)
+    model = runner.model
+    if prepack is True or (fits(model) and gains(model)):
+        runner.prepacked = prepacked(model, functools.partial(runner.try_rows, 2))
 
 
 def make_exact(runner: Runner, exact: str | bool, anew: bool = False) -> None:

@@ -1,0 +1,190 @@
+"""What a forward takes by its number of rows, learned from the forwards that decoding runs anyway.
+
+    time of R rows = level x shape(R),    shape(1) = 1,
+
+with straight lines between the numbers of rows in `KNOTS`. The level follows the machine's load
+from forward to forward; the shape, which decides how many guesses pay, is a mean over many
+forwards, so that a neighbour's work cancels out of it. Both begin with what is known of the size of
+the weights, their dtype and the instruction set, or with what an earlier run has learned.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from leapdecode.model.cost import RowCost, kept_costs
+from leapdecode.model.cost_curve import CostCurve
+from leapdecode.model.facts import keep, kept, model_key, number
+from leapdecode.model.prepacked import multiplies_halves
+
+if TYPE_CHECKING:
+    from leapdecode.model.runner import Runner
+
+KNOTS = (1, 2, 4, 8, 16, 32, 64, 128)
+# Time of `KNOTS` rows against one row, where reading the weights is all that takes time: measured
+# on models of 0.1 to 1.5 billion parameters.
+SHAPES = {
+    "gpu": (1, 1, 1, 1.01, 1.02, 1.05, 1.1, 1.2),
+    "prepacked": (1, 1.03, 1.2, 1.3, 1.65, 2.6, 4.6, 8.5),  # float32 on a CPU
+    "float32": (1, 2.3, 3.0, 3.2, 3.6, 5.0, 8.0, 15.0),
+    "bfloat16": (1, 1.0, 1.05, 1.15, 1.46, 2.3, 3.8, 7.2),  # with arithmetic for it
+    "emulated": (1, 1.6, 3.0, 5.6, 10.5, 20.0, 40.0, 80.0),  # half precision without it
+    "int8": (1, 1, 1, 1.3, 1.73, 2.6, 4.5, 8.0),
+}
+LAYER = {"cpu": 0.15, "cuda": 0.06}  # milliseconds per layer that no weights take
+BANDWIDTH = {"cpu": 13e6, "cuda": 1.5e9}  # bytes of weights read in a millisecond
+PRIOR, KEPT = 2.0, 8.0  # forwards that a shape counts for: what is known here, what was learned
+SLOWEST = 0.1  # least weight of a new forward in a shape
+LEVEL = 0.4  # of a new forward in the level
+UNSURE = 60.0  # forwards after which one of several rows tells half as much of the level as one row
+SURPRISE = 0.7  # most that one forward may differ, as a logarithm
+TRIED, EVERY, WIDEST = 3, 8, 16  # see `RowTimes.curious`
+SAVE = 64  # forwards after which what was learned is kept on disk
+CONTEXT = 256  # tokens behind which a measured curve counts
+SMALLEST, LARGEST = 1e-6, 1e8  # milliseconds, and times one row's
+
+
+class RowTimes:
+    """Milliseconds of a forward by its rows, of all sequences together.
+
+    Args:
+        shape: the times of `KNOTS` rows against one row's.
+        level: milliseconds of one row.
+        weight: forwards that the shape counts for; infinite where it is stated.
+        key: by which it is kept on disk; None: nowhere.
+    """
+
+    def __init__(
+        self, shape: tuple[float, ...], level: float, weight: float = PRIOR, key: str | None = None
+    ) -> None:
+        self.shape = [math.log(value) for value in shape]
+        self.level, self.key = math.log(level), key
+        self.weights = [weight] * len(KNOTS)
+        self.seen = [0] * len(KNOTS)
+        self.forwards = self.steps = 0
+        self.lock = threading.Lock()
+        self._read()
+
+    def _read(self) -> None:
+        """Make what is asked for in every step from what was learned."""
+        least, self.ratios = 0.0, list[float]()
+        for value in self.shape:
+            least = max(least, value)  # more rows never take less
+            self.ratios.append(math.exp(least))
+
+    def __call__(self, rows: int) -> float:
+        """Milliseconds of a forward of `rows`; beyond the last knots the last line goes on."""
+        return math.exp(self.level) * self.ratio(rows)
+
+    def ratio(self, rows: int) -> float:
+        """The time of `rows` against one row's."""
+        place = min(max(rows, 1).bit_length() - 1, len(KNOTS) - 2)
+        low, high = self.ratios[place], self.ratios[place + 1]
+        return low + (high - low) * (rows - KNOTS[place]) / (KNOTS[place + 1] - KNOTS[place])
+
+    def learn(self, rows: int, milliseconds: float) -> None:
+        """Take in what a forward of `rows` took."""
+        if not (rows and milliseconds > 0):
+            return
+        with self.lock:
+            now = math.log(milliseconds)
+            if not self.forwards:
+                self.level = now - math.log(self.ratio(rows))
+            self.forwards += 1
+            error = now - self.level - math.log(self.ratio(rows))
+            error = min(max(error, -SURPRISE), SURPRISE)
+            known = self._known(rows)
+            self.level += LEVEL * known * error
+            self._learn_shape(rows, error)
+            if self.forwards % SAVE == 0 and self.key is not None:
+                keep(self.key, {"row_times": [math.exp(self.level), *self.ratios]})
+
+    def _known(self, rows: int) -> float:
+        """How far a forward of `rows` tells of the level instead of its own knots; one row's does
+        alone.
+        """
+        place = min(rows.bit_length() - 1, len(KNOTS) - 1)
+        seen = self.seen[place]
+        return 1.0 if place == 0 or self.weights[place] == math.inf else seen / (seen + UNSURE)
+
+    def _learn_shape(self, rows: int, error: float) -> None:
+        """Move the knots beside `rows`; one row's is the level."""
+        place = min(rows.bit_length() - 1, len(KNOTS) - 2)
+        share = min((rows - KNOTS[place]) / (KNOTS[place + 1] - KNOTS[place]), 1.0)
+        for knot, part in ((place, 1 - share), (place + 1, share)):
+            if part > 0:
+                self.seen[knot] += 1
+                self.weights[knot] += part
+                if knot and self.weights[knot] < math.inf:
+                    self.shape[knot] += part * max(1 / self.weights[knot], SLOWEST) * error
+        self._read()
+
+    def curious(self, planned: int) -> int | None:
+        """A number of rows to use instead of those `planned`, to learn what it takes; None mostly.
+
+        Once in `EVERY` steps, while a number of rows within reach was seen less than `TRIED` times.
+        """
+        self.steps += 1
+        if self.steps % EVERY or not self.forwards or self.weights[0] == math.inf:
+            return None
+        reach = min(max(2 * planned, 4), WIDEST)
+        unknown = [
+            rows
+            for rows, seen in zip(KNOTS, self.seen, strict=True)
+            if 1 < rows <= reach and seen < TRIED
+        ]
+        return unknown[0] if unknown else None
+
+    def costs(self) -> list[RowCost]:
+        """The curve as it is now, in the form of a measured one."""
+        return [RowCost(0, rows, self(rows), self.ratio(rows), self(rows)) for rows in KNOTS]
+
+
+def row_times(runner: Runner) -> RowTimes:
+    """A runner's times as they were learned on this machine, or what is likely before."""
+    key = f"{model_key(runner)} | {'recorded | ' * (runner.recorder is not None)}row times"
+    learned = runner.ranks.agreed((kept(key) or {}).get("row_times"))
+    if learned is not None and _sound(learned):
+        level, *shape = learned
+        return RowTimes(tuple(shape), level, KEPT, key)
+    measured = runner.ranks.agreed(kept_costs(runner))
+    if measured is not None:
+        curve = CostCurve(measured)
+        level = curve(1, CONTEXT)
+        return RowTimes(tuple(curve(rows, CONTEXT) / level for rows in KNOTS), level, KEPT, key)
+    return RowTimes(*likely(runner), key=key)
+
+
+def _sound(learned: Any) -> bool:
+    """Whether an entry of a file can be what `RowTimes.learn` keeps."""
+    return (
+        isinstance(learned, list)
+        and len(learned) == 1 + len(KNOTS)
+        and all(number(value, SMALLEST, LARGEST) for value in learned)
+        and learned[1] == 1
+        and learned[1:] == sorted(learned[1:])
+    )
+
+
+def likely(runner: Runner) -> tuple[tuple[float, ...], float]:
+    """Shape and level by the size of the weights, their dtype and the instruction set."""
+    kind = runner.device.type if runner.device.type in LAYER else "cuda"
+    size = sum(weight.numel() * weight.element_size() for weight in runner.model.parameters())
+    fixed, reading = LAYER[kind] * len(runner.layout.keys), size / BANDWIDTH[kind]
+    shape = SHAPES[_kind(runner)]
+    level = fixed + reading
+    return tuple((fixed + reading * value) / level for value in shape), level
+
+
+def _kind(runner: Runner) -> str:
+    if runner.device.type != "cpu":
+        return "gpu"
+    if runner.quantized:
+        return "int8"
+    if runner.dtype in (torch.bfloat16, torch.float16):
+        return "bfloat16" if multiplies_halves() else "emulated"
+    return "prepacked" if runner.prepacked else "float32"

@@ -1,0 +1,21 @@
+"""Row costs that a test states: no machine decides then how many guesses are evaluated."""
+
+import math
+
+from leapdecode.model.cost import RowCost
+from leapdecode.model.cost_curve import CostCurve
+from leapdecode.model.row_times import KNOTS, RowTimes
+
+
+def stated_times(points):
+    """Times that no forward changes, by {rows: milliseconds}, with straight lines in between."""
+    curve = CostCurve([RowCost(64, rows, ms, ms, ms) for rows, ms in points.items()])
+    return RowTimes(tuple(curve(rows, 64) / curve(1, 64) for rows in KNOTS), curve(1, 64), math.inf)
+
+
+def state_row_costs(llm, target, draft=None):
+    """Let an `LLM` go by these times, of its draft too; what it has learnt before is forgotten."""
+    llm.shared.planners.clear()
+    for runner, points in ((llm.runner, target), (llm.draft_runner, draft)):
+        if points is not None:
+            llm.shared.times[id(runner)] = stated_times(points)

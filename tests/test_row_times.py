@@ -1,0 +1,140 @@
+"""What rows cost is learned from the forwards that decoding runs anyway."""
+
+import math
+import random
+
+import pytest
+import torch
+from stated import state_row_costs, stated_times
+from tiny import CONFIGS, new_model
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.model import cost, facts
+from leapdecode.model.cost import RowCost, curve_key, keep_costs
+from leapdecode.model.facts import keep, kept
+from leapdecode.model.row_times import EVERY, KNOTS, SAVE, SHAPES, TRIED, RowTimes, row_times
+from leapdecode.model.runner import Runner
+
+TRUE = (1, 1.02, 1.1, 1.3, 1.7, 2.6, 4.5, 8.0)
+WRONG = (1, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+
+
+@pytest.fixture
+def runner(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(facts, "FACTS", facts.Facts())
+    return Runner(new_model(CONFIGS["llama"](), torch.float32))
+
+
+def taught(times, source, forwards=400, load=lambda step: 1.0):
+    """`times` after forwards of 1 to 24 rows, each up to 10% off, beside other work."""
+    true = stated_times(dict(zip(KNOTS, TRUE, strict=True)))
+    for step in range(forwards):
+        rows = source.choice((1, 1, 1, 2, 3, 4, 6, 8, 12, 16, 24))
+        times.learn(rows, 20 * true.ratio(rows) * source.uniform(0.9, 1.1) * load(step))
+    return times
+
+
+@pytest.mark.parametrize("shape", [WRONG, SHAPES["gpu"], TRUE])
+@pytest.mark.parametrize(
+    "load",
+    [lambda step: 1.0, lambda step: 1 + (step // 30) % 3, lambda step: 5.0 if step < 200 else 1.0],
+)
+def test_the_shape_is_learned_whatever_else_the_machine_does(shape, load):
+    times = taught(RowTimes(shape, 1.0), random.Random(0), load=load)
+    for rows in (1, 2, 4, 8, 16):
+        assert times.ratio(rows) == pytest.approx(TRUE[KNOTS.index(rows)], rel=0.3)
+    assert times(1) == pytest.approx(20 * load(399), rel=0.3)
+
+
+def test_a_mutant_that_compares_with_one_level_for_all_time_errs(monkeypatch):
+    """Rows that were seen while the machine was busy would seem dear for ever."""
+    monkeypatch.setattr("leapdecode.model.row_times.LEVEL", 0.0)
+    times = RowTimes(TRUE, 20.0)
+    for rows, slower in ((1, 1.0), (8, 5.0)):
+        for _ in range(100):
+            times.learn(rows, 20 * TRUE[KNOTS.index(rows)] * slower)
+    assert times.ratio(8) > 2 * TRUE[KNOTS.index(8)]
+
+
+def test_more_rows_never_take_less():
+    times = RowTimes(TRUE, 20.0)
+    for _ in range(50):
+        times.learn(16, 1.0)
+        times.learn(4, 90.0)
+    values = [times(rows) for rows in range(1, 300)]
+    assert values == sorted(values)
+    assert times.ratio(256) == pytest.approx(2 * times.ratio(192) - times.ratio(128))
+
+
+def test_what_was_not_seen_is_tried_now_and_then():
+    times = RowTimes(TRUE, 20.0)
+    assert times.curious(1) is None  # no forward was seen yet
+    asked = []
+    for _ in range(40 * EVERY):
+        rows = times.curious(4)
+        if rows:
+            asked.append(rows)
+        times.learn(rows or 1, 20 * times.ratio(rows or 1))
+    assert sorted(set(asked)) == [2, 4, 8]
+    assert all(asked.count(rows) <= TRIED for rows in (2, 4, 8))
+
+
+def test_stated_times_are_not_changed_by_forwards():
+    times = taught(stated_times({1: 5.0, 128: 5.0}), random.Random(0))
+    assert [times.ratio(rows) for rows in KNOTS] == pytest.approx([1.0] * len(KNOTS))
+    assert all(times.curious(4) is None for _ in range(3 * EVERY))
+
+
+def test_it_is_kept_for_the_next_run(runner):
+    first = row_times(runner)
+    taught(first, random.Random(0), forwards=6 * SAVE)
+    again = row_times(runner)
+    assert again.ratios == pytest.approx(first.ratios)
+    assert again(1) == pytest.approx(first(1), rel=0.5)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        None, 3, [], [1.0], [1.0] * 8, [1.0, 2.0, *TRUE[1:]], [0.0, *TRUE], [math.nan, *TRUE],
+        [1.0, 1, 3, 2, 4, 5, 6, 7, 8], ["1"] * 9, [True, *TRUE],
+    ],
+)  # fmt: skip
+def test_a_damaged_entry_is_not_believed(runner, entry):
+    times = row_times(runner)
+    keep(times.key, {"row_times": entry})
+    assert row_times(runner).ratios == times.ratios
+
+
+def test_a_measured_curve_is_where_it_begins(runner):
+    points = zip(KNOTS, WRONG, strict=True)
+    keep_costs([RowCost(64, rows, v, v, v) for rows, v in points], curve_key(runner, 1))
+    assert row_times(runner).ratios == pytest.approx(WRONG)
+
+
+def test_nothing_is_measured_before_a_text(runner, monkeypatch):
+    monkeypatch.setattr(cost, "_times", lambda *_, **__: pytest.fail("measured"))
+    llm = LLM(runner.model, draft=new_model(CONFIGS["llama"](), torch.float32), exact=False)
+    for method in ("auto", "draft_model", "lookahead"):
+        llm.generate([5, 9, 2], method=method, budget="auto", sampling=SamplingParams(max_tokens=8))
+    llm.generate([[5, 9, 2], [3, 4]], sampling=SamplingParams(max_tokens=8))
+    assert all(times.forwards for times in llm.shared.times.values())
+
+
+def test_a_batch_pays_for_the_rows_of_all(runner):
+    llm = LLM(runner.model, exact=False)
+    state_row_costs(llm, {1: 1.0, 2: 1.0, 4: 1.0, 8: 10.0, 128: 200.0})
+    prompts = [[5, 9, 2, 7] * 6, [3, 1, 4, 1, 5] * 4, [8, 8, 2] * 7, [4, 4, 1] * 8]
+    sampling = SamplingParams(max_tokens=40, ignore_eos=True)
+    alone = llm.generate(prompts[0], sampling=sampling)
+    together = llm.generate(prompts, sampling=sampling)
+    assert max(step.rows for step in alone.steps[1:]) > 1
+    assert max(step.rows for result in together for step in result.steps[8:]) == 1
+
+
+def test_a_damaged_file_is_measured_anew(runner):
+    facts.cache_file().parent.mkdir(exist_ok=True)
+    facts.cache_file().write_text("not json")
+    assert row_times(runner).ratios[0] == 1
+    assert kept("key") is None
