@@ -17,14 +17,14 @@ from leapdecode.model.runner import Runner
 from leapdecode.verify import sampler
 from leapdecode.verify.walk import walk
 
-GREEDY = SamplingParams(max_tokens=32)
+GREEDY = SamplingParams(max_tokens=24)
 SAMPLED = {
     "greedy": GREEDY,
     "cool": SamplingParams(
-        max_tokens=32, temperature=0.2, top_k=20, repetition_penalty=1.3, seed=1
+        max_tokens=24, temperature=0.2, top_k=20, repetition_penalty=1.3, seed=1
     ),
     "warm": SamplingParams(
-        max_tokens=32, temperature=1.0, top_k=40, top_p=0.9, repetition_penalty=1.2, seed=2
+        max_tokens=24, temperature=1.0, top_k=40, top_p=0.9, repetition_penalty=1.2, seed=2
     ),
 }
 VARIANTS = {
@@ -97,7 +97,7 @@ def test_greedy_plain_decoding_equals_transformers(architecture):
     for sequence in decode(on, prompts(), params=GREEDY, only=(0, 4, 7)):
         ids = torch.tensor([sequence.tokens[: sequence.prompt_length]])
         theirs = model(architecture).generate(
-            ids, max_new_tokens=32, do_sample=False, attention_mask=torch.ones_like(ids)
+            ids, max_new_tokens=24, do_sample=False, attention_mask=torch.ones_like(ids)
         )
         assert theirs[0].tolist() == sequence.tokens
 
