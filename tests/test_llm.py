@@ -395,7 +395,8 @@ def test_a_damaged_embedded_pair_is_refused(tmp_path):
     "arguments", [{"device": "warp"}, {"dtype": "float13"}, {"device": "cuda:77"}]
 )
 def test_bad_load_arguments(arguments):
-    with pytest.raises(LeapdecodeError):
+    ((name, value),) = arguments.items()
+    with pytest.raises(LeapdecodeError, match=f"{name}.*{value}"):
         LLM("demo", **arguments)
 
 
