@@ -14,6 +14,7 @@ from leapdecode.measure.trees.presets import PRESETS, cells
 from leapdecode.measure.trees.records import Times, TreeRecord, distinct, read
 from leapdecode.measure.trees.simulation import schedule, simulate
 from leapdecode.measure.trees.summary import rows, simulation
+from leapdecode.model import embedded
 from leapdecode.reasoning import Tree, tasks
 
 AUTO = "batched-speculative:method=auto"
@@ -169,7 +170,8 @@ def test_wrong_arguments_exit_with_2(arguments, told, tmp_path, monkeypatch):
 
 def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
     few = ("--limit", 1, "--depth", 1, "--thoughts", 1, "--strategies", "serial,scheduled")
-    few += ("--output", tmp_path)
+    draft = embedded.checked("draft")  # a smaller model for both
+    few += ("-m", draft, "--draft", draft, "--output", tmp_path)
     done = command(*few, "--json")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
