@@ -1,4 +1,4 @@
-"""Commands as processes of their own, forked from one that has imported torch and transformers.
+"""Commands as processes of their own, forked from one that has imported what most of them need.
 
 Importing them takes as long as most commands do. A command has its own files, environment and exit
 code, as with `subprocess.run`; what imports a command needs is tested in `test_layers.py`.
@@ -19,7 +19,7 @@ FORKED.set_forkserver_preload(
     [
         "torch.distributed.tensor", "transformers.generation.logits_process",
         "transformers.modeling_utils", "transformers.models.auto.modeling_auto",
-        "transformers.models.llama.modeling_llama",
+        "transformers.models.llama.modeling_llama", "leapdecode.llm", "leapdecode.cli.app",
     ]
 )  # fmt: skip
 ENVIRONMENT = {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}

@@ -57,12 +57,16 @@ def deprecations():
 def own_cache(tmp_path_factory):
     """Row costs measured beside other tests stay out of the user's cache folder.
 
+    Processes that share a run of tests share what they have measured.
+
     Nor is it left to a clock whether a test decodes exactly: those that should say so.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leapdecode.model.exact.AUTO_COST", 0.0)
         patch.setattr("leapdecode.model.cost.SECONDS", 0.1)  # curves of many small models
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        run = tmp_path_factory.getbasetemp()
+        run = run.parent if "PYTEST_XDIST_WORKER" in os.environ else run
+        patch.setenv("XDG_CACHE_HOME", str(run / "cache"))
         yield
 
 

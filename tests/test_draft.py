@@ -199,7 +199,7 @@ def test_the_second_choice_of_the_draft_is_verified_where_it_is_likely_enough(pa
     for second in (0.0, 1e-9, 0.6):
         found = [
             run(runner("llama"), draft, "ouroboros", params, text, second=second)
-            for text in prompts()
+            for text in prompts()[::2]
         ]
         forwards.append(sum(len(one.steps) for one in found))
         hits = sum(step.sources.count("second") for one in found for step in one.steps)
@@ -345,14 +345,14 @@ def test_more_siblings_than_tokens(verification):
     assert len(made.generated) == 6
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("limit", [1, 3, 6])
 @pytest.mark.parametrize("verification", ["seeded", "rejection"])
 @pytest.mark.parametrize(
     ("method", "options"),
     [("multi_candidate", {"k_config": "4x2"}), ("draft_model", {}), ("ouroboros", {})],
 )
 def test_a_limit_on_rows_holds_under_both_verifiers(llm, method, options, verification, limit):
-    warm = SamplingParams(max_tokens=24, temperature=1.0, top_k=3)
+    warm = SamplingParams(max_tokens=16, temperature=1.0, top_k=3)
     found = llm.generate(
         "def f(n):",
         method=method,

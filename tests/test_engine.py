@@ -521,7 +521,7 @@ def test_traffic(count, kind, monkeypatch):
         engine.step()
         held = sum(shared.memory.held.values())
         assert held + shared.memory.kept <= shared.memory.limit
-    kept = reused = 0
+    kept = reused = raised = 0
     for request, fate in asked:
         output = engine.result(request.id)
         sequence = output.sequence
@@ -531,6 +531,7 @@ def test_traffic(count, kind, monkeypatch):
             assert isinstance(sequence.error, NotFinite)
         elif fate == "raise":
             assert sequence.error is None or isinstance(sequence.error, Broken)
+            raised += sequence.error is not None
         elif sequence.finish_reason == "aborted":
             assert sequence.generated == whole[: len(sequence.generated)]
         else:
@@ -539,6 +540,7 @@ def test_traffic(count, kind, monkeypatch):
             kept += sequence.stats.tokens_per_forward > 1
     assert kept > count // 20
     assert reused > count
+    assert raised
     assert not engine.outputs
     assert sum(shared.memory.held.values()) == 0
     gc.collect()

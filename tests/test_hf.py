@@ -35,10 +35,9 @@ PROMPT = find("math").prompts(1)[0]
 
 
 @pytest.fixture(scope="module")
-def exact():
-    from leapdecode import LLM
-
-    return LLM("demo", dtype="float64", device="cpu")
+def exact(light):
+    """In float64: rounding decides nothing."""
+    return light
 
 
 def encoded(llm, *texts):
@@ -162,16 +161,20 @@ def test_sampling_is_fixed_by_the_global_seed_and_by_nothing_else(exact):
 
 
 def test_sampled_law_is_transformers_law():
-    """First-token frequencies of many rows against the softmax."""
+    """First-token frequencies of many rows against the softmax: none is off by five standard
+    deviations.
+    """
     model = new_model(CONFIGS["llama"]())
-    ids = torch.tensor([[1, 2, 3]]).repeat(4000, 1)
+    ids = torch.tensor([[1, 2, 3]]).repeat(1000, 1)
     torch.manual_seed(0)
     found = model.generate(
         ids, max_new_tokens=1, do_sample=True, top_k=0, custom_generate=decoding("autoregressive")
     )
     law = model(input_ids=ids[:1]).logits[0, -1].softmax(-1)
-    frequency = torch.bincount(found[:, -1], minlength=64) / 4000
-    assert (frequency - law).abs().max() < 5 * 0.5 / 4000**0.5
+    counts = torch.bincount(found[:, -1], minlength=64)
+    often = law > 0.005  # else the deviation says little
+    assert often.sum() > 10
+    assert ((counts - 1000 * law).abs() / (1000 * law * (1 - law)).sqrt())[often].max() < 5
 
 
 def test_a_dictionary_when_asked(exact):
@@ -300,8 +303,11 @@ class OfItsRow(LogitsProcessor):
         return scores
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("method", names())
+# every method in a batch, and one of each kind alone
+ALONE_OR_TOGETHER = [(name, 3) for name in names()] + [("autoregressive", 1), ("ouroboros", 1)]
+
+
+@pytest.mark.parametrize(("method", "count"), ALONE_OR_TOGETHER)
 def test_a_processor_is_shown_its_own_row(llama, near, method, count):
     arguments = {
         **padded(*TEXTS[:count]),
@@ -314,8 +320,7 @@ def test_a_processor_is_shown_its_own_row(llama, near, method, count):
     assert torch.equal(theirs, ours)
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("method", names())
+@pytest.mark.parametrize(("method", "count"), ALONE_OR_TOGETHER)
 def test_a_prefix_function_is_asked_for_its_own_row(llama, near, method, count):
     """As a trie, it raises at texts that it would not have allowed, and guesses are such texts."""
     allowed = [[5, 6, 7, 8], [20, 21, 22, 23], [9, 10, 11, 12]][:count]

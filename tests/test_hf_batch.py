@@ -62,8 +62,8 @@ def test_texts_and_log_probabilities_are_those_of_generate(method):
 def test_it_is_what_continuous_batching_gives():
     """Transformers' own manager on the same prompts; attention that needs no paged kernel."""
     model = new_model(CONFIGS["llama"](), torch.float32)
-    theirs = model.generate_batch(prompts()[:4], generation_config=GREEDY)
-    ours = generate_batch(model, prompts()[:4], GREEDY)
+    theirs = model.generate_batch(prompts()[2:4], generation_config=GREEDY)
+    ours = generate_batch(model, prompts()[2:4], GREEDY)
     assert list(ours) == list(theirs)
     for name, output in theirs.items():
         assert ours[name].generated_tokens == output.generated_tokens

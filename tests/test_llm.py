@@ -60,16 +60,15 @@ def test_the_readme_example(llm):
     assert result.stats.target_forwards == len(result.steps) + result.stats.prefill_forwards
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("method", names())
-def test_alone_equals_in_company(light, method, temperature):
+@pytest.mark.parametrize("number", range(len(names())), ids=names())
+def test_alone_equals_in_company(light, number):
     """Batched runs may differ by a floating-point near-tie in float32, so this runs in float64."""
-    sampling = SamplingParams(max_tokens=24, temperature=temperature, seed=5)
-    given = mixed(14)
-    asked = {"method": method, "sampling": sampling}
+    sampling = SamplingParams(max_tokens=24, temperature=float(number % 2), seed=5)
+    given = mixed(6)
+    asked = {"method": names()[number], "sampling": sampling}
     alone = [light.generate(prompt, **asked) for prompt in given]
-    assert ids(light.generate(given, batch_size=7, **asked)) == ids(alone)
-    assert ids(light.generate(given[::-1], batch_size=5, **asked))[::-1] == ids(alone)
+    # the third joins when one of two has ended
+    assert ids(light.generate(given[::-1], batch_size=2 + number % 3, **asked))[::-1] == ids(alone)
 
 
 def test_several_samples_are_several_streams(llm):
@@ -396,7 +395,8 @@ def test_a_damaged_embedded_pair_is_refused(tmp_path):
     "arguments", [{"device": "warp"}, {"dtype": "float13"}, {"device": "cuda:77"}]
 )
 def test_bad_load_arguments(arguments):
-    with pytest.raises(LeapdecodeError):
+    ((name, value),) = arguments.items()
+    with pytest.raises(LeapdecodeError, match=f"{name}.*{value}"):
         LLM("demo", **arguments)
 
 

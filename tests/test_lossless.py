@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 import torch
-from cases import by_length
 from tiny import CONFIGS, MORE_CONFIGS, decode, model, new_model, prompts, runner, texts
 
 from leapdecode.core import SamplingParams, TokenTree
@@ -18,14 +17,14 @@ from leapdecode.model.runner import Runner
 from leapdecode.verify import sampler
 from leapdecode.verify.walk import walk
 
-GREEDY = SamplingParams(max_tokens=32)
+GREEDY = SamplingParams(max_tokens=24)
 SAMPLED = {
     "greedy": GREEDY,
     "cool": SamplingParams(
-        max_tokens=32, temperature=0.2, top_k=20, repetition_penalty=1.3, seed=1
+        max_tokens=24, temperature=0.2, top_k=20, repetition_penalty=1.3, seed=1
     ),
     "warm": SamplingParams(
-        max_tokens=32, temperature=1.0, top_k=40, top_p=0.9, repetition_penalty=1.2, seed=2
+        max_tokens=24, temperature=1.0, top_k=40, top_p=0.9, repetition_penalty=1.2, seed=2
     ),
 }
 VARIANTS = {
@@ -53,58 +52,77 @@ CASES = [
 ]
 
 
-def case_id(value):
-    return (
-        value
-        if isinstance(value, str)
-        else ",".join(f"{k}={v}" for k, v in value.items()) or "default"
-    )
+def in_turn(architecture):
+    """Every method once, with the option, sampling, and batch whose turn it is.
+
+    Over the architectures each method meets all of its options and all samplings, alone and in
+    batches of several sizes.
+    """
+    turn = list(CONFIGS).index(architecture)
+    for number, name in enumerate(name for name in names() if name != "autoregressive"):
+        variants = VARIANTS.get(name, [{}])
+        sampling = list(SAMPLED)[(turn + number) % len(SAMPLED)]
+        yield name, variants[turn % len(variants)], sampling, (8, 1, 3)[(turn // 3 + number) % 3]
 
 
-PAIRS = [*itertools.product(CONFIGS, SAMPLED)]
-COOL = [pair for pair in PAIRS if pair[1] == "cool" and pair[0] not in ("llama", "gemma3", "gpt2")]
+@pytest.mark.parametrize("architecture", CONFIGS)
+def test_every_method_gives_the_text_of_plain_decoding(architecture):
+    """Texts of three lengths; one by one or together the same loops decode."""
+    on, some = runner(architecture), (0, 4, 7)
+    plain = {
+        name: texts(decode(on, prompts(), params=params, only=some))
+        for name, params in SAMPLED.items()
+    }
+    for name, options, sampling, batch in in_turn(architecture):
+        found = texts(decode(on, prompts(), name, batch, SAMPLED[sampling], only=some, **options))
+        assert found == plain[sampling], (name, options, sampling, batch)
 
 
-@pytest.mark.parametrize("pair", by_length(PAIRS, COOL), ids="-".join)
-def test_every_method_gives_the_text_of_plain_decoding(pair):
-    architecture, sampling = pair
-    on, given, params = runner(architecture), prompts(), SAMPLED[sampling]
-    plain = texts(decode(on, given, params=params))
+@pytest.mark.long
+@pytest.mark.parametrize("sampling", SAMPLED)
+@pytest.mark.parametrize("architecture", CONFIGS)
+def test_every_option_gives_the_text_of_plain_decoding(architecture, sampling):
+    on, params = runner(architecture), SAMPLED[sampling]
+    plain = texts(decode(on, prompts(), params=params))
     for name, options in CASES:
-        assert texts(decode(on, given, name, 8, params, **options)) == plain, (name, options)
-        # one by one the same loops decode: the shortest prompt, a middle one, the longest; streams
-        # are numbered by place, so the others stay in the list
-        alone = decode(on, given, name, 1, params, only=(0, 4, 7), **options)
+        assert texts(decode(on, prompts(), name, 8, params, **options)) == plain, (name, options)
+        # streams are numbered by place, so the others stay in the list
+        alone = decode(on, prompts(), name, 1, params, only=(0, 4, 7), **options)
         assert texts(alone) == [plain[number] for number in (0, 4, 7)], (name, options)
 
 
 @pytest.mark.parametrize("architecture", [*CONFIGS, *MORE_CONFIGS])
 def test_greedy_plain_decoding_equals_transformers(architecture):
     on = runner(architecture)
-    for sequence in decode(on, prompts(), params=GREEDY):
+    for sequence in decode(on, prompts(), params=GREEDY, only=(0, 4, 7)):
         ids = torch.tensor([sequence.tokens[: sequence.prompt_length]])
         theirs = model(architecture).generate(
-            ids, max_new_tokens=32, do_sample=False, attention_mask=torch.ones_like(ids)
+            ids, max_new_tokens=24, do_sample=False, attention_mask=torch.ones_like(ids)
         )
         assert theirs[0].tolist() == sequence.tokens
+
+
+# chains of guesses, trees of them, and a draft that decodes in a cache of its own
+SHAPES = ("lookahead", "hybrid", "multi_candidate")
 
 
 @pytest.mark.parametrize("architecture", MORE_CONFIGS)
 def test_further_architectures(architecture):
     on, params = runner(architecture), SAMPLED["warm"]
-    plain = texts(decode(on, prompts(), params=params))
-    for name in names():
+    plain = texts(decode(on, prompts(), params=params, only=(0, 4, 7)))
+    for name in SHAPES:
         options = VARIANTS.get(name, [{}])[0]
-        assert texts(decode(on, prompts(), name, 8, params, **options)) == plain, name
+        found = decode(on, prompts(), name, 8, params, only=(0, 4, 7), **options)
+        assert texts(found) == plain, name
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "gemma3", "mistral"])
 def test_eager_attention(architecture):
     on = Runner(new_model(CONFIGS[architecture](), attention="eager"))
-    plain = texts(decode(runner(architecture), prompts(4)))
-    for name in names():
+    plain = texts(decode(runner(architecture), prompts(3)))
+    for name in SHAPES:
         options = VARIANTS.get(name, [{}])[0]
-        assert texts(decode(on, prompts(4), name, 4, **options)) == plain, name
+        assert texts(decode(on, prompts(3), name, 3, **options)) == plain, name
 
 
 def test_guesses_hit_on_text_that_does_not_loop():
@@ -129,9 +147,11 @@ def test_penalties_bias_and_own_processors_apply_at_every_node():
         frequency_penalty=0.3,
         logit_bias={3: 1.5, 9: -4.0}, min_p=0.05, logits_processors=(favour_sum,),
     )  # fmt: skip
-    plain = texts(decode(runner("llama"), prompts(), params=params))
-    for name, options in CASES:
-        assert texts(decode(runner("llama"), prompts(), name, 8, params, **options)) == plain, name
+    plain = texts(decode(runner("llama"), prompts(), params=params, only=(0, 4, 7)))
+    for name in names():
+        options = VARIANTS.get(name, [{}])[0]
+        found = decode(runner("llama"), prompts(), name, 8, params, only=(0, 4, 7), **options)
+        assert texts(found) == plain, name
 
 
 @pytest.mark.parametrize("penalty", [0.8, 1.7])
@@ -192,10 +212,11 @@ def _commit_without_moving(cache, requests):
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_the_comparison_kills(mutant, method, monkeypatch):
     params = SAMPLED["warm"]
-    plain = texts(decode(runner("gpt2"), prompts(), params=params))
+    some = (0, 4, 7)  # as above
+    plain = texts(decode(runner("gpt2"), prompts(), params=params, only=some))
     owner, name, broken = MUTANTS[mutant]
     monkeypatch.setattr(owner, name, broken)
-    assert texts(decode(runner("gpt2"), prompts(), method, 8, params)) != plain
+    assert texts(decode(runner("gpt2"), prompts(), method, 8, params, only=some)) != plain
 
 
 def test_more_new_tokens_than_nodes_is_impossible():

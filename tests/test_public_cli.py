@@ -213,7 +213,7 @@ def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
     # SEED's three tasks are 36 trees a question, and take many minutes
     fewer = ["--tasks", "math"] if preset == "seed-table1" else []
     done = run(
-        "bench", "--preset", preset, "--limit", "1", "--max-tokens", "24",
+        *BENCH, "--preset", preset, "--limit", "1", "--max-tokens", "12",
         "--output", tmp_path / "out", *fewer, text=True, timeout=1500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -227,7 +227,7 @@ def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
 def test_a_preset_takes_a_folder_of_sets(sets, tmp_path):
     done = run(
         *BENCH, "--preset", "lookahead-table", "--limit", "1", "--data", sets, "--json",
-        "--output", tmp_path / "out", text=True, timeout=1500,
+        "--max-tokens", "8", "--output", tmp_path / "out", text=True, timeout=1500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [row["task"].partition(":")[0] for row in json.loads(done.stdout)["rows"]] == [
@@ -242,7 +242,7 @@ def test_a_trained_model_is_measured_beside_its_baseline(llm, sets, tmp_path):
     done = run(
         *BENCH, "--preset", "cllm-table1", "-m", tmp_path / "trained", "--baseline", "demo",
         "--methods", "jacobi:block=16", "--data", sets, "--limit", "1", "--json",
-        "--output", tmp_path / "out", text=True, timeout=1500,
+        "--max-tokens", "16", "--output", tmp_path / "out", text=True, timeout=1500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]

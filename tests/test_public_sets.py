@@ -52,10 +52,12 @@ def test_every_set_has_a_file_here():
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_set_runs_from_end_to_end(llm, tmp_path, name):
+def test_a_set_runs_from_end_to_end(light, tmp_path, name):
     path, _ = FILES[name](tmp_path)
-    works = build(f"{name}={path}", llm, 2, 0, SHORT)
-    bench = Bench(llm, [Ours(llm, "autoregressive"), Ours(llm, "prompt_lookup")], works, SHORT)
+    works = build(f"{name}={path}", light, 2, 0, SHORT)
+    bench = Bench(
+        light, [Ours(light, "autoregressive"), Ours(light, "prompt_lookup")], works, SHORT
+    )
     records = [record for found in bench.run(set()) for record in found]
     prompts = sum(len(work.prompts) for work in works)
     assert prompts == CONVERSATIONS.get(name, 2)

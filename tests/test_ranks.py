@@ -1,12 +1,12 @@
 """One model in several processes: every rank decodes the text that one process would."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import run
 from ranks_script import texts
 from tiny import CONFIGS
 
@@ -58,10 +58,7 @@ def test_the_command_prints_the_text_of_one_process():
 
 def test_a_command_for_one_process_says_so():
     started = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "RANK": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "leapdecode", "tree", "solve", "How many?"],
-        capture_output=True, text=True, timeout=120, env={**os.environ, **started},
-    )  # fmt: skip
+    done = run("tree", "solve", "How many?", text=True, **started)
     assert done.returncode == 2
     assert "this command runs in one process; torchrun serves generate" in done.stderr
 

@@ -18,10 +18,8 @@ SMALL = {"thoughts": 3, "breadth": 1, "depth": 2}
 QUESTION = "Tom has 3 bags with 8 pens each. He loses 5 pens. How many pens are left?"
 SAMPLED = SamplingParams(temperature=1.0, seed=2)
 WAYS = [
-    ("serial-speculative", {"k_config": "1,1,1"}),
     ("serial-speculative", {"k_config": "2,2,1"}),
-    ("scheduled", {"k_config": "1,1,1"}),
-    ("scheduled:verify=1", {"k_config": "2,2,1"}),
+    ("scheduled:verify=1", {"k_config": "1,1,1"}),
     ("scheduled:overlap=true:queue=likeliest", {"k_config": "2,1,1"}),
     ("batched", {}),
     ("batched-speculative", {"k_config": "4,2,1"}),

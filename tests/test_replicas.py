@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
+from commands import run
 from served import Client
 
 from leapdecode import LLM, SamplingParams
@@ -186,8 +187,8 @@ def test_what_a_request_is_routed_by(body, found):
     ],
 )
 def test_what_is_wrong_is_a_sentence(given, code, said):
-    command = [*SERVE, "--replicas", "2", *given]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=ALONE)
+    alone = {"OMP_NUM_THREADS": "1", "RAY_ADDRESS": "local"}
+    done = run(*SERVE[3:], "--replicas", "2", *given, text=True, **alone)
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -44,7 +44,7 @@ def plain(llm):
 
     @functools.cache
     def decoded(temperature):
-        prompts = given(30 if temperature else 60)
+        prompts = given(16)
         sampling = SamplingParams(max_tokens=32, temperature=temperature, seed=11)
         texts = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=1)
         return prompts, sampling, texts
@@ -63,26 +63,26 @@ def test_nothing_unexplained_on_many_prompts(llm, plain, temperature, method):
         gained += result.stats.tokens_per_forward > 1 and repeated_share(result.token_ids) <= 0.1
         if result.token_ids != reference.token_ids:
             assert audit(llm, result, sampling).unexplained == 0, prompt
-    assert gained > (2 if temperature else 10) or method in MAY_GAIN_NOTHING
+    assert gained > 1 or method in MAY_GAIN_NOTHING
 
 
 @pytest.fixture(scope="module")
 def alone(light):
-    """100 prompts, and their texts one by one, decoded plainly."""
-    prompts = given(100)
+    """40 prompts, and their texts one by one, decoded plainly."""
+    prompts = given(40)
     sampling = SamplingParams(max_tokens=16, temperature=0.8, top_p=0.95, seed=2)
     options = {"method": "autoregressive", "sampling": sampling}
     return prompts, sampling, [light.generate(one, **options).token_ids for one in prompts]
 
 
 @pytest.mark.parametrize("method", by_length(names()))
-def test_100_requests_alone_and_in_mixed_batches(light, alone, method):
+def test_40_requests_alone_and_in_mixed_batches(light, alone, method):
     prompts, sampling, expected = alone
     options = {"method": method, "sampling": sampling, **OPTIONS.get(method, {})}
     found = light.generate(prompts, batch_size=16, **options)
     assert [result.token_ids for result in found] == expected
     gained = sum(result.stats.tokens_per_forward > 1 for result in found)
-    assert gained > 10 or method in MAY_GAIN_NOTHING
+    assert gained > 4 or method in MAY_GAIN_NOTHING
 
 
 def test_different_methods_share_a_batch(llm):
@@ -196,7 +196,7 @@ def test_prompt_guesses_hit_on_source(llm, source):
 def test_bfloat16_is_explained(llm):
     half = LLM("demo", device="cpu", dtype="bfloat16")
     sampling = SamplingParams(max_tokens=32)
-    for prompt in given(20):
+    for prompt in given(8):
         result = half.generate(prompt, method="lookahead", sampling=sampling)
         assert audit(half, result, sampling).unexplained == 0
 

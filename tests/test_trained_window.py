@@ -26,8 +26,7 @@ def stated(llm, monkeypatch):
     llm.shared.forget()
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("task", ["math", "code"])
+@pytest.mark.parametrize(("task", "temperature"), [("math", 0.0), ("code", 1.0)])
 def test_a_window_alone_is_jacobi_decoding(llm, task, temperature):
     prompt = find(task).prompts(1)[0]
     sampling = SamplingParams(max_tokens=48, temperature=temperature, seed=4)
@@ -42,9 +41,9 @@ def test_a_window_alone_is_jacobi_decoding(llm, task, temperature):
     "sampling", [SHORT, SamplingParams(48, temperature=0.9, seed=2, top_p=0.9)]
 )
 def test_no_text_changes_beside_other_sources_and_in_batches(llm, sampling):
-    prompts = find("code").prompts(3)
+    prompts = find("code").prompts(2)
     plain = llm.generate(prompts, method="autoregressive", sampling=sampling)
-    for size in (1, 3):
+    for size in (1, 2):
         found = llm.generate(prompts, method="hybrid", window=6, sampling=sampling, batch_size=size)
         assert [one.token_ids for one in found] == [one.token_ids for one in plain]
     sources = {source for one in found for step in one.steps for source in step.sources}
@@ -70,6 +69,7 @@ def test_a_window_that_gains_nothing_is_put_down(stated):
     # without what is judged by the clock, so that steps are the same every time
     found = stated(32).generate(prompt, sampling=sampling, extrapolation=False)
     windows = [step.guesses.get("window", 0) for step in found.steps]
+    assert max(windows[:10]) > 0
     assert max(windows[-10:]) == 0
 
 

@@ -182,7 +182,7 @@ def trained(tmp_path_factory):
 
 def test_the_command_shows_a_collapsed_model_resumes_and_refuses_other_settings(trained, tmp_path):
     few = (
-        "evaluate", "-m", trained, "--task", "sql", "--limit", 2, "--max-tokens", 24, "--methods",
+        "evaluate", "-m", trained, "--task", "sql", "--limit", 1, "--max-tokens", 16, "--methods",
         "jacobi:block=8", "--blocks", "4", "--output", tmp_path / "report", "--device", "cpu",
     )  # fmt: skip
     done = typed(*few, "--json")
@@ -208,7 +208,7 @@ def test_the_command_shows_a_collapsed_model_resumes_and_refuses_other_settings(
     assert shown.exit_code == 0, shown.output
     assert "model (collapsed)" in shown.stdout
     assert len(records.read_text().splitlines()) == 1 + len(lines)
-    other = typed(*few, "--resume", "--max-tokens", 25)
+    other = typed(*few, "--resume", "--max-tokens", 17)
     assert other.exit_code == 2
     assert "another run" in other.stderr
 
