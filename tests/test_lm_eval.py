@@ -32,7 +32,7 @@ DTYPE = {"dtype": "float64", "device": "cpu"}
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory):
     made = tmp_path_factory.mktemp("tasks")
-    local_tasks.write(made, 6)
+    local_tasks.write(made, 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("datasets.config.HF_DATASETS_CACHE", made / "cache")
         yield made
@@ -55,7 +55,7 @@ def theirs(tasks):
     return evaluated(HFLM(TARGET, batch_size=3, **DTYPE), tasks)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("auto", "draft_model", "suffix")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("auto", "draft_model")]
 
 
 @pytest.mark.parametrize("method", ["lookahead", *SLOW])

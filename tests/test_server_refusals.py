@@ -70,8 +70,8 @@ RAW = [
 
 
 @pytest.fixture(scope="module")
-def served():
-    with serving() as one:
+def served(llm):
+    with serving(llm) as one:
         yield one
 
 
@@ -176,8 +176,8 @@ def test_paths_and_methods_that_do_not_exist(served):
         assert refused(status, document)
 
 
-def test_keys_are_asked_for():
-    with serving(api_keys=("first key", "sécond")) as served:
+def test_keys_are_asked_for(llm):
+    with serving(llm, api_keys=("first key", "sécond")) as served:
         for said in (None, "first key", "Bearer x", "Basic first key", "Bearer ", "Bearer first"):
             headers = {"Authorization": said} if said else {}
             for path in ("/v1/models", "/metrics", "/nothing"):
@@ -188,8 +188,8 @@ def test_keys_are_asked_for():
         assert served.ask("/health")[0] == 200
 
 
-def test_one_key_does_not_tell_how_prompts_of_another_begin():
-    with serving(api_keys=("victim", "attacker")) as served:
+def test_one_key_does_not_tell_how_prompts_of_another_begin(llm):
+    with serving(llm, api_keys=("victim", "attacker")) as served:
 
         def cached(key, **fields):
             headers = {"Authorization": f"Bearer {key}"}
@@ -207,8 +207,8 @@ def test_one_key_does_not_tell_how_prompts_of_another_begin():
         assert cached("victim", cache_salt="other") > 0
 
 
-def test_large_bodies_and_long_answers_are_refused():
-    with serving(max_body=5000, max_tokens=50) as served:
+def test_large_bodies_and_long_answers_are_refused(llm):
+    with serving(llm, max_body=5000, max_tokens=50) as served:
         status, document = served.ask("/v1/completions", {"prompt": "a" * 6000})
         assert (status, document["error"]["type"]) == (413, "invalid_request_error")
         assert served.ask("/v1/completions", {**COMPLETION, "max_tokens": 51})[0] == 400
@@ -236,9 +236,11 @@ def begin(served, body, wait=True):
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_clients_that_leave_free_their_places(served, stream):
-    for _ in range(3):
+    for _ in range(2):
         clients = [begin(served, {**LONG, "stream": stream}, wait=stream) for _ in range(4)]
-        time.sleep(0.3)
+        until = time.monotonic() + 60
+        while served.service.unfinished < 4 and time.monotonic() < until:
+            time.sleep(0.01)
         assert served.service.unfinished == 4
         for one in clients:
             one.close()
@@ -246,10 +248,10 @@ def test_clients_that_leave_free_their_places(served, stream):
     assert served.ask("/v1/completions", COMPLETION)[0] == 200
 
 
-def test_a_full_queue_says_when_to_come_again():
-    with serving(batch_size=1, max_queue=2) as served:
+def test_a_full_queue_says_when_to_come_again(llm):
+    with serving(llm, batch_size=1, max_queue=2) as served:
         clients = [begin(served, {**LONG, "stream": True}, wait=False) for _ in range(3)]
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while served.service.unfinished < 3 and time.monotonic() < until:
             time.sleep(0.01)
         status, text, headers = served.fetch("/v1/completions", COMPLETION)
@@ -263,8 +265,8 @@ def test_a_full_queue_says_when_to_come_again():
         assert served.ask("/v1/completions", COMPLETION)[0] == 200
 
 
-def test_requests_end_in_time():
-    with serving(request_seconds=2) as served:
+def test_requests_end_in_time(llm):
+    with serving(llm, request_seconds=2) as served:
         status, document = served.ask("/v1/completions", LONG)
         assert (status, document["error"]["type"]) == (504, "timeout_error")
         parts, done = served.events("/v1/completions", LONG)
@@ -273,8 +275,8 @@ def test_requests_end_in_time():
         assert served.idle()
 
 
-def test_slow_clients_do_not_hold_places():
-    with serving(patience=0.5) as served:
+def test_slow_clients_do_not_hold_places(llm):
+    with serving(llm, patience=0.5) as served:
         half = socket.create_connection((HOST, served.port))
         half.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
         deaf = begin(served, {**LONG, "stream": True, "explain": True})
@@ -287,7 +289,7 @@ def test_slow_clients_do_not_hold_places():
 
 def start_command(*more):
     """The command in a process of its own, and its port."""
-    command = [sys.executable, "-m", "leapdecode", "serve", "--port", "0", *more]
+    command = [sys.executable, "-m", "leapdecode", "serve", "--port", "0", "--no-exact", *more]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "LEAPDECODE_SERVE_BATCH_SIZE": "16"},
@@ -307,7 +309,7 @@ def test_a_port_in_use_is_one_line_before_the_model_is_loaded():
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("tokens", "grace"), [(60, 60), (1900, 2)])
+@pytest.mark.parametrize(("tokens", "grace"), [(60, 60), (1900, 1)])
 def test_sigterm_lets_streams_end(tokens, grace):
     """Ten streams end whole, or within the grace time with an error."""
     process, port = start_command("--grace", str(grace))
@@ -327,19 +329,15 @@ def test_sigterm_lets_streams_end(tokens, grace):
     threads = [threading.Thread(target=read, args=(raw,)) for raw in clients]
     for thread in threads:
         thread.start()
-    began = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(grace + 20) == 0
-    took = time.monotonic() - began
+    assert process.wait(grace + 120) == 0
     for thread in threads:
         thread.join()
     whole = [b"[DONE]" in said for said in ends]
     told = [b"service_unavailable_error" in said for said in ends]
     assert len(ends) == 10
     assert all(a != b for a, b in zip(whole, told, strict=True))
-    assert all(whole) or took < grace + 5
-    if tokens == 60:
-        assert all(whole)
+    assert whole == [tokens == 60] * 10  # 1,900 tokens of ten texts take longer than a second
     for raw in clients:
         raw.close()
     said = process.stderr.read()
