@@ -268,15 +268,6 @@ def test_what_cannot_be_written_is_measured_once(tmp_path, counted):
     assert len(counted) == 2
 
 
-def test_budgets_that_are_forgotten_do_not_cost_another_measurement(tmp_path, monkeypatch, counted):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(unwritable(tmp_path).parent))
-    llm = LLM(new_model(CONFIGS["llama"]()))
-    for _ in range(3):
-        llm.shared.forget()
-        llm.generate([1, 2, 3], sampling=SamplingParams(max_tokens=4), budget="auto")
-    assert len(counted) == 1
-
-
 def test_a_file_that_cannot_be_replaced_leaves_nothing_beside_it(tmp_path):
     path = tmp_path / "costs.json"
     path.mkdir()

@@ -120,6 +120,14 @@ def test_states_are_those_of_a_gaussian_process(runner, kept, monkeypatch):
     assert torch.allclose(text.behind[1], straightforward(text, samples, root, 41), atol=1e-4)
 
 
+def test_a_damaged_embedding_spoils_no_other_text(runner):
+    with torch.no_grad():
+        runner.model.get_input_embeddings().weight[5] = torch.nan
+    params = SamplingParams(max_tokens=20)
+    plain = texts(decode(runner, [[3, 4, 6, 3, 4]], params=params))
+    assert texts(decode(runner, [[3, 4, 6, 3, 4]], "extrapolation", params=params)) == plain
+
+
 @torch.inference_mode()
 def test_what_is_not_finite_is_not_learnt(runner):
     told, size = Extrapolator(runner), runner.model.config.hidden_size

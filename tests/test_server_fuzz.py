@@ -21,6 +21,8 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 RARE = ("model", "method", "options", "structured_outputs", "response_format", "logit_bias")
 
+ASKED = {"prompt": PROMPT, "messages": [{"role": "user", "content": PROMPT}]}  # right values
+
 
 def tamed(body, source):
     """The same body, with answers of a few tokens; half of them without what is rarely right."""
@@ -32,8 +34,9 @@ def tamed(body, source):
     draw = source.random()
     if draw < 0.5:
         body = {name: value for name, value in body.items() if name not in RARE}
-    if draw < 0.25 and "prompt" in body:
-        body = {"prompt": PROMPT, "max_tokens": 2, "user": body.get("user")}
+    for name, value in ASKED.items() if draw < 0.25 else ():
+        if name in body:
+            body = {name: value, "max_tokens": 2, "user": body.get("user")}
     return body
 
 

@@ -20,6 +20,7 @@ guessed.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 MOST = 8192  # guessed tokens have lower ids: tokenizers number merges by how common they are
 KEPT = 128  # samples
+COMMON = 1024  # tokens whose embeddings show how large embeddings are
 FRESH = 8  # samples that are learnt at a time
 VARIANCE = 0.1  # of what is not to be learnt, where that of the states is 1
 GUESSES = 8  # tokens per node
@@ -64,8 +66,8 @@ class Extrapolator:
         self.count = len(self.rows)
         self.packed = packed(self.rows) if runner.prepacked else None
         self.device = runner.device
-        deviation = self.embedded(list(range(min(MOST, 1024, runner.vocabulary))), 1.0).std()
-        self.scale = 1 / float(deviation.clamp_min(SMALLEST))
+        common_ND = self.embedded(list(range(min(COMMON, runner.vocabulary))), 1.0)
+        self.scale = _scale(common_ND[common_ND.isfinite().all(-1)])
 
     def of_text(self) -> States:
         """What one text tells."""
@@ -150,13 +152,14 @@ class States:
         tokens = [token for _, some, _ in self.heard for token in some][-KEPT:]
         after_ND = torch.cat([after for _, _, after in self.heard])[-KEPT:].float()
         self.heard.clear()
-        sound_N = before_ND.isfinite().all(-1) & after_ND.isfinite().all(-1)
+        parts = (before_ND, self.model.embedded(tokens), after_ND)
+        sound_N = torch.stack([part.isfinite().all(-1) for part in parts]).all(0)
         if not sound_N.any():
             return
+        before_ND, embedded_ND, after_ND = (part[sound_N] for part in parts)
         if self.count == 0:
-            self.scale = 1 / float(before_ND[sound_N].std().clamp_min(SMALLEST))
-        features_NF = torch.cat([before_ND * self.scale, self.model.embedded(tokens)], -1)
-        self._keep(features_NF[sound_N], after_ND[sound_N])
+            self.scale = _scale(before_ND)
+        self._keep(torch.cat([before_ND * self.scale, embedded_ND], -1), after_ND)
 
     def _keep(self, features_NF: Tensor, next_ND: Tensor) -> None:
         """Put samples in the place of the oldest, and solve anew."""
@@ -232,6 +235,12 @@ class States:
             weights_NK = self._covariance(squares_NK[now] + further_NK)
             self.behind.update(zip(level, self.mean_D + weights_NK @ self.solved_KD, strict=True))
             first = now.stop
+
+
+def _scale(rows_ND: Tensor) -> float:
+    """What makes rows of deviation 1; 1 where that cannot be told."""
+    deviation = float(rows_ND.std()) if rows_ND.numel() > 1 else 0.0
+    return 1 / deviation if SMALLEST < deviation < math.inf else 1.0
 
 
 def _squares(rows_ND: Tensor) -> Tensor:
