@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tiny import CONFIGS, new_model, runner
 
@@ -132,22 +132,36 @@ ANYTHING = st.recursive(
 )
 
 
+def places(value, above=()):
+    """The keys that lead to each part of what JSON holds."""
+    keys = value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
+    for key in keys:
+        yield (*above, key)
+        yield from places(value[key], (*above, key))
+
+
 @st.composite
 def damaged(draw, entry):
     """An entry with anything at one place in it, as it comes from a file."""
     entry = json.loads(json.dumps(entry))
+    *above, key = draw(st.sampled_from(list(places(entry))))
     part = entry
-    while True:
-        key = draw(st.sampled_from(sorted(part) if isinstance(part, dict) else range(len(part))))
-        if not (isinstance(part[key], dict | list) and part[key]) or draw(st.booleans()):
-            break
-        part = part[key]
-    part[key] = draw(ANYTHING)
+    for step in above:
+        part = part[step]
+    part[key] = draw(NUMBERS | ANYTHING)
     return json.loads(json.dumps(entry))
 
 
+def classes_entry(**wrong):
+    """An entry of row classes, some of them wrong."""
+    return json.loads(json.dumps({"measured": "2026-01-01", "exact": asdict(CLASSES) | wrong}))
+
+
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(damaged({"measured": "2026-01-01", "exact": asdict(CLASSES)}))
+@given(damaged(classes_entry()))
+@example(classes_entry(unit=-3))
+@example(classes_entry(unit=float("inf")))
+@example(classes_entry(ends=[10**9]))
 def test_any_row_classes_are_believed_only_if_a_forward_can_be_shaped_by_them(entry):
     found = exact._read(entry["exact"])
     assert exact._read(json.loads(json.dumps(asdict(CLASSES)))) == CLASSES
