@@ -67,7 +67,7 @@ def test_a_cut_guess_was_not_counted_on():
 
 
 def test_chances_of_a_batch_are_believed():
-    cost = BatchCost(linear, linear, 8, 8)
+    cost = BatchCost(lambda rows: linear(rows / 8, 0), active=8)
     batch = missed(Planner(cost=cost, common=CommonRows()), 50)
     assert batch.price(10) == pytest.approx(batch.throughput.rate(1.0))
 
@@ -92,7 +92,7 @@ def test_after_long_plain_stretches_few_trees_are_grown_until_one_pays():
 
 @pytest.mark.parametrize("common", [None, CommonRows()])
 def test_a_planner_rests_until_a_tree_pays(common):
-    cost = linear if common is None else BatchCost(linear, linear, 8, 8)
+    cost = linear if common is None else BatchCost(lambda rows: linear(rows / 8, 0), active=8)
     planner = Planner(cost=cost, common=common)
     for _ in range(PLAIN if common is None else 8 * PLAIN):
         assert not planner.rests()
