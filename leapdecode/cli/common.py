@@ -76,6 +76,14 @@ GenerationConfigOption = Annotated[
         "does",
     ),
 ]
+NoKeepOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-keep",
+        help="do not keep the dequantized weights of a GGUF file in the cache folder for later "
+        "starts",
+    ),
+]
 BudgetOption = Annotated[
     str | None,
     typer.Option(
@@ -181,6 +189,7 @@ def open_llm(
     quantize: str | None = None,
     tensor_parallel: bool = False,
     generation_config: str = "auto",
+    keep_gguf: bool = True,
 ) -> Any:
     """The LLM of a command; a spinner on stderr while it loads, a note when it decodes plainly."""
     from rich.console import Console
@@ -202,7 +211,7 @@ def open_llm(
             exact="auto" if exact is None else exact,
             prepack="auto" if prepack is None else prepack, quantize=quantize, compile=compiled,
             cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,
-            generation_config=generation_config,
+            generation_config=generation_config, keep_gguf=keep_gguf,
         )  # fmt: skip
     reason = getattr(llm.runner, "reason", None)
     if reason:

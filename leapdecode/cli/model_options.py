@@ -18,6 +18,7 @@ from leapdecode.cli.common import (
     FallbackOption,
     GenerationConfigOption,
     ModelOption,
+    NoKeepOption,
     PrepackOption,
     QuantizeOption,
     TrustOption,
@@ -55,6 +56,7 @@ class Models:
     cache_memory: CacheMemoryOption = None
     fallback: FallbackOption = False
     generation_config: GenerationConfigOption = "auto"
+    no_keep: NoKeepOption = False
 
     @property
     def has_draft(self) -> bool:
@@ -78,7 +80,7 @@ class Models:
             self.fallback if fallback is None else fallback, compiled=self.compile,
             exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
             prefix_cache=prefix_cache, quantize=self.quantize, tensor_parallel=several,
-            generation_config=self.generation_config,
+            generation_config=self.generation_config, keep_gguf=not self.no_keep,
         )  # fmt: skip
 
 

@@ -104,7 +104,9 @@ def serve(
         from leapdecode.model.load import load_tokenizer, resolve
 
         # a model that is not there is told before anything is started
-        load_tokenizer(resolve(models.model, "target"), models.trust_remote_code)
+        load_tokenizer(
+            resolve(models.model, "target"), models.trust_remote_code, not models.no_keep
+        )
         if log:
             _say(f"starting {replicas} replicas")
         serve_replicas(models.open, settings, batch_size, replicas, listener, _listening)

@@ -71,6 +71,9 @@ class LLM:
             but for end tokens.
         tensor_parallel: under `torchrun`, split the target among its processes, see
             `leapdecode.model.ranks`; all must make the same calls, and get the same results.
+        keep_gguf: keep the dequantized weights of a GGUF file in the user's cache folder, so that
+            later starts take no longer than those of a model in safetensors, see
+            `leapdecode.model.kept_gguf`.
 
     Raises:
         ModelUnavailable: no such model here.
@@ -99,6 +102,7 @@ class LLM:
         prefix_cache: bool = True,
         tensor_parallel: bool = False,
         generation_config: str = "auto",
+        keep_gguf: bool = True,
     ) -> None:
         check_tokenizer(tokenizer)
         check_generation_config(generation_config)
@@ -106,7 +110,7 @@ class LLM:
         check_loading(exact, prepack, quantize)
         ranks = joined(device) if tensor_parallel else ALONE
         check_whole(ranks, compile=compile, quantize=quantize, prepack=prepack is True)
-        options = (device, dtype, attn_implementation, trust_remote_code)
+        options = (device, dtype, attn_implementation, trust_remote_code, keep_gguf)
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
         self.model, self.tokenizer = load(model, "target", options, tokenizer, ranks)

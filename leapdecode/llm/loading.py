@@ -28,11 +28,11 @@ def load(
         check_causal_model(model, role)
         return model.eval(), tokenizer
     folder = resolve(str(model), role)
-    device, dtype, attention, trust = options
+    device, dtype, attention, trust, keep = options
     if role == "draft" and device == OFFLOAD:
         device = AUTO  # a draft is small
-    loaded = load_model(folder, device, dtype, attention, trust, ranks=ranks)
-    return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust)
+    loaded = load_model(folder, device, dtype, attention, trust, ranks=ranks, keep_gguf=keep)
+    return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust, keep)
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import huggingface_hub
+import transformers
 
 from leapdecode.errors import LeapdecodeError, ModelUnavailable
 
@@ -27,6 +28,18 @@ def quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def no_bars() -> Iterator[None]:
+    """Keep transformers' bars off where the library says itself what lasts."""
+    shown = transformers.logging.is_progress_bar_enabled()
+    transformers.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers.logging.enable_progress_bar()
 
 
 def offline() -> bool:

@@ -66,11 +66,12 @@ def _from_pretrained(
     backends: list[str],
     trust_remote_code: bool,
     split: dict[str, Any],
+    keep_gguf: bool,
 ) -> tuple[Any, dict[str, Any]]:
     """The model with the first attention of `backends` that it has, and its loading report."""
     try:
         if is_gguf(name):
-            return load_gguf(name, dtype, backends[0])
+            return load_gguf(name, dtype, backends[0], keep_gguf)
         with quiet():
             return AutoModelForCausalLM.from_pretrained(
                 name,
@@ -97,7 +98,7 @@ def _from_pretrained(
         if not lacks_sdpa(error) or len(backends) == 1:
             first = (message.splitlines() or ["?"])[0][:300]
             raise UnsupportedModel(f"{name}: {first}") from error
-    return _from_pretrained(name, dtype, backends[1:], trust_remote_code, split)
+    return _from_pretrained(name, dtype, backends[1:], trust_remote_code, split, keep_gguf)
 
 
 def load_model(
@@ -108,13 +109,15 @@ def load_model(
     trust_remote_code: bool = False,
     whole_head: bool = False,
     ranks: Ranks = ALONE,
+    keep_gguf: bool = True,
 ) -> Any:
     """A causal model in evaluation mode, or this process's part of it where there are several
     `ranks`.
 
     When `dtype` is "auto", float16 becomes float32 on a CPU, and a GGUF file bfloat16; what was
     saved in a quantized form stays as it is. The head is kept to frequent tokens where the model's
-    folder says so, unless `whole_head`.
+    folder says so, unless `whole_head`. With `keep_gguf` the dequantized weights of a GGUF file are
+    kept for later starts, see `leapdecode.model.kept_gguf`.
 
     Raises:
         ModelUnavailable: there is no such model here.
@@ -132,7 +135,7 @@ def load_model(
         raise unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
     split = offloading() if larger else splitting(name, trust_remote_code, ranks)
-    model, found = _from_pretrained(name, wanted, backends, trust_remote_code, split)
+    model, found = _from_pretrained(name, wanted, backends, trust_remote_code, split, keep_gguf)
     if ranks.size > 1:
         check_split(model)
     absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
@@ -152,10 +155,10 @@ def load_model(
     return model.eval() if placed else model.to(place).eval()
 
 
-def load_tokenizer(name: str, trust_remote_code: bool = False) -> Any:
+def load_tokenizer(name: str, trust_remote_code: bool = False, keep_gguf: bool = True) -> Any:
     """The tokenizer saved with a model; raises `ModelUnavailable`."""
     if is_gguf(name):
-        return load_gguf_tokenizer(name)
+        return load_gguf_tokenizer(name, keep_gguf)
     try:
         with quiet():
             return AutoTokenizer.from_pretrained(
