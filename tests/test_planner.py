@@ -437,7 +437,7 @@ def test_the_former_name_still_works():
     light = LLM(new_model(CONFIGS["llama"](), torch.float32))
     with pytest.warns(DeprecationWarning, match="now called budget"):
         old = light.generate([1, 2, 3], row_budget=4, sampling=SamplingParams(max_tokens=8))
-    light.reset_prefix_cache()
+    light.forget()
     new = light.generate([1, 2, 3], budget=4, sampling=SamplingParams(max_tokens=8))
     assert old.token_ids == new.token_ids
     assert [step.rows for step in old.steps] == [step.rows for step in new.steps]
