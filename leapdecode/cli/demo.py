@@ -84,7 +84,7 @@ def _compare(llm: Any, title: str, prompt: str, sampling: Any) -> dict[str, Any]
     from rich.console import Console
     from rich.progress import Progress
 
-    for method in ("autoregressive", "auto"):  # what rows cost is measured at the first use
+    for method in ("autoregressive", "auto"):  # the first forwards of a process are slow
         llm.generate(prompt, method=method, sampling=replace(sampling, max_tokens=8))
     methods = ["autoregressive", *TOUR]
     results: list[Any] = [None] * len(methods)
