@@ -139,12 +139,12 @@ def test_every_text_that_a_fault_changes_is_unexplained(llm, monkeypatch, fault,
     for method in FAULTY:
         prompt = reference.prompt_token_ids
         said = twin.generate(prompt, method=method, sampling=sampling).token_ids
-        found = explain(twin, prompt, said, reference.token_ids, sampling, False, exact=exact)
+        audit = explain(twin, prompt, said, reference.token_ids, sampling, False, exact=exact)
         same = said == reference.token_ids
         changed += not same
-        verdict = (found.identical, found.tie_explained, found.unexplained)
-        assert verdict == (same, 0, not same), (method, found)
-        assert found.exact == exact
+        verdict = (audit.identical, audit.tie_explained, audit.unexplained)
+        assert verdict == (same, 0, not same), (method, audit)
+        assert audit.exact == exact
     assert changed
 
 

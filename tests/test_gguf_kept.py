@@ -105,9 +105,9 @@ def test_every_kind_of_block_is_dequantized_by_pieces(kind, monkeypatch):
     monkeypatch.setattr(dequantize, "PIECE", 4 * values)
     counted = []
     with on_all_cores(counted.append):
-        found = gguf.dequantize(data, kind)
-    assert found.dtype == expected.dtype
-    assert np.array_equal(found.view(np.uint8), expected.view(np.uint8))
+        values_by_pieces = gguf.dequantize(data, kind)
+    assert values_by_pieces.dtype == expected.dtype
+    assert np.array_equal(values_by_pieces.view(np.uint8), expected.view(np.uint8))
     assert counted == [data.nbytes]
 
 
@@ -134,13 +134,13 @@ def test_the_package_is_as_before_afterwards(written):
 def test_the_header_is_read_as_by_the_package(written):
     expected = gguf.GGUFReader(written)
     with on_all_cores(lambda _: None):
-        found = gguf.GGUFReader(written)
-        assert gguf.GGUFReader(written) is found
-    assert list(found.fields) == list(expected.fields)
-    for field, theirs in zip(found.fields.values(), expected.fields.values(), strict=True):
+        reader = gguf.GGUFReader(written)
+        assert gguf.GGUFReader(written) is reader
+    assert list(reader.fields) == list(expected.fields)
+    for field, theirs in zip(reader.fields.values(), expected.fields.values(), strict=True):
         assert field.types == theirs.types
         assert field.contents() == theirs.contents()
-    for tensor, theirs in zip(found.tensors, expected.tensors, strict=True):
+    for tensor, theirs in zip(reader.tensors, expected.tensors, strict=True):
         assert tensor.name == theirs.name
         assert np.array_equal(tensor.data, theirs.data)
 

@@ -33,7 +33,9 @@ class Turn:
         shared: Shared,
         on_forward: Callable[[ForwardEvent], None] | None,
     ) -> None:
-        self.models, self.places, self.shared = models, places, shared
+        self.models = models
+        self.places = places
+        self.shared = shared
         self.on_forward = on_forward
         self.running: dict[str, Work] = {}
         self.behind: dict[str, list[Commit]] = {}

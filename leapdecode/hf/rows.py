@@ -110,16 +110,20 @@ class RowProcessor:
     """
 
     def __init__(self, processor: Any, row: int, batch: int, pads: Tensor) -> None:
-        self.pads, self.row, self.batch = pads, row, batch
+        self.pads = pads
+        self.row = row
+        self.batch = batch
         constrains = type(processor) is PrefixConstrainedLogitsProcessor
-        given = processor._prefix_allowed_tokens_fn if constrains else processor
+        callback = processor._prefix_allowed_tokens_fn if constrains else processor
         self.together = type(processor) in PURE
-        self.stateful = False if self.together else getattr(given, "stateful", None)
+        self.stateful = False if self.together else getattr(callback, "stateful", None)
         if row and not is_pure(self):
-            given = copy_for_text(given)
-        self.processor = given
+            callback = copy_for_text(callback)
+        self.processor = callback
         if constrains:
-            self.processor = PrefixConstrainedLogitsProcessor(lambda _, text: given(row, text), 1)
+            self.processor = PrefixConstrainedLogitsProcessor(
+                lambda _, text: callback(row, text), 1
+            )
             self.row, self.batch = 0, 1
         elif type(processor) is RepetitionPenaltyLogitsProcessor:
             ignored = vars(processor).get("prompt_ignore_length")  # with padding: a number per row

@@ -72,8 +72,7 @@ class LLM:
         tensor_parallel: under `torchrun`, split the target among its processes, see
             `leapdecode.model.ranks`; all must make the same calls, and get the same results.
         keep_gguf: keep the dequantized weights of a GGUF file in the user's cache folder, so that
-            later starts take no longer than those of a model in safetensors, see
-            `leapdecode.model.kept_gguf`.
+            later starts map them, see `leapdecode.model.kept_gguf`.
 
     Raises:
         ModelUnavailable: no such model here.

@@ -76,8 +76,8 @@ class Extrapolator:
     @torch.inference_mode()
     def embedded(self, tokens: list[int], scale: float | None = None) -> Tensor:
         """[N, D] the tokens' embeddings as features, in float32."""
-        found_ND = self.embeddings(torch.tensor(tokens, device=self.device)).float()
-        return found_ND * (self.scale if scale is None else scale)
+        embeddings_ND = self.embeddings(torch.tensor(tokens, device=self.device)).float()
+        return embeddings_ND * (self.scale if scale is None else scale)
 
     def logits(self, states_ND: Tensor) -> Tensor:
         """[N, M] what the output layer finds of them, in float32 on the host."""
@@ -103,9 +103,9 @@ def extrapolator(runner: Runner) -> Extrapolator | None:
     if runner.recorder is not None or runner.ranks.size > 1:
         return None  # a replayed forward shows no state, and no rank has a whole output layer
     try:
-        found = Extrapolator(runner)
+        of_model = Extrapolator(runner)
         runner.hidden = runner.hidden or HiddenStates(runner.model.get_decoder(), _head(runner))
-        return found
+        return of_model
     except UnsupportedModel as error:
         LOG.info("hidden states are not extrapolated: %s", first_line(error))
     except RuntimeError:  # of PyTorch: no memory is left
@@ -254,8 +254,8 @@ def _told(logs_NM: Tensor, best_NG: Tensor, also: list[list[int]]) -> list[Told]
     padded = torch.tensor([[*tokens, *[0] * (most - len(tokens))] for tokens in also])
     asked_NA = torch.cat([best_NG, padded.long()], -1) if most else best_NG
     chances = logs_NM.gather(-1, asked_NA).exp().tolist()
-    found = list[Told]()
+    candidates = list[Told]()
     for tokens, row, more in zip(asked_NA.tolist(), chances, also, strict=True):
         end = best_NG.shape[1] + len(more)
-        found.append(list(dict(zip(tokens[:end], row[:end], strict=True)).items()))
-    return found
+        candidates.append(list(dict(zip(tokens[:end], row[:end], strict=True)).items()))
+    return candidates

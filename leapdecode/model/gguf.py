@@ -14,13 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import torch
 import transformers
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Sequence, Split
 
 from leapdecode.errors import LeapdecodeError, ModelUnavailable, UnsupportedModel
-from leapdecode.model.dequantize import on_all_cores
+from leapdecode.model.dequantize import DTYPES, LIST, TEXT, on_all_cores
 from leapdecode.model.hub import no_bars, quiet
 from leapdecode.model.kept_gguf import entries_of, entry_of, remove, whole
 from leapdecode.model.kept_gguf import keep as keep_entry
@@ -47,9 +48,7 @@ LLAMA_3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# bytes of a value by its type's number in the format, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-STRING, ARRAY = 8, 9
+SIZES = {kind: np.dtype(name).itemsize for kind, name in DTYPES.items()}  # bytes of a value
 
 
 def is_gguf(name: str) -> bool:
@@ -214,9 +213,9 @@ def _read(name: str, what: str, advance: Callable[[int], None], read: Callable[[
         except Exception as error:  # a damaged file, or packages that have changed
             if lacks_sdpa(error):
                 raise
-            found = read()
+            result = read()
             _say_slow(f"{type(error).__name__}: {error}")
-            return found
+            return result
     except Exception as error:  # a damaged file may make its readers raise anything
         if lacks_sdpa(error):
             raise
@@ -274,7 +273,7 @@ def text_field(path: str, wanted: str) -> str | None:
         for _ in range(num_fields):
             key = _text(file)
             (kind,) = _unpack(file, "<I")
-            if key == wanted and kind == STRING:
+            if key == wanted and kind == TEXT:
                 return _text(file)
             _skip(file, kind)
     return None
@@ -291,10 +290,10 @@ def _text(file: BinaryIO) -> str:
 
 def _skip(file: BinaryIO, kind: int) -> None:
     """Go behind a value of that type."""
-    if kind == STRING:
+    if kind == TEXT:
         (size,) = _unpack(file, "<Q")
         file.seek(size, io.SEEK_CUR)
-    elif kind == ARRAY:
+    elif kind == LIST:
         kind, count = _unpack(file, "<IQ")
         if kind in SIZES:
             file.seek(SIZES[kind] * count, io.SEEK_CUR)

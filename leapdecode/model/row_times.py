@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leapdecode.model.cost import RowCost, kept_costs
+from leapdecode.model.cost import ROWS, kept_costs
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.facts import keep, kept, model_key, number
 from leapdecode.model.prepacked import multiplies_halves
@@ -24,9 +24,9 @@ from leapdecode.model.prepacked import multiplies_halves
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
-KNOTS = (1, 2, 4, 8, 16, 32, 64, 128)
-# Time of `KNOTS` rows against one row, where reading the weights is all that takes time: measured
-# on models of 0.1 to 1.5 billion parameters.
+KNOTS = ROWS
+# Where learning begins: the time of `KNOTS` rows against one row's, where reading the weights is
+# all that takes time. Rounded from curves of a few models up to 16 rows, and carried on beyond.
 SHAPES = {
     "gpu": (1, 1, 1, 1.01, 1.02, 1.05, 1.1, 1.2),
     "prepacked": (1, 1.03, 1.2, 1.3, 1.65, 2.6, 4.6, 8.5),  # float32 on a CPU
@@ -37,12 +37,15 @@ SHAPES = {
 }
 LAYER = {"cpu": 0.15, "cuda": 0.06}  # milliseconds per layer that no weights take
 BANDWIDTH = {"cpu": 13e6, "cuda": 1.5e9}  # bytes of weights read in a millisecond
-PRIOR, KEPT = 2.0, 8.0  # forwards that a shape counts for: what is known here, what was learned
+PRIOR = 2.0  # forwards that a shape of `SHAPES` counts for
+KEPT = 8.0  # forwards that a shape of an earlier run counts for
 SLOWEST = 0.1  # least weight of a new forward in a shape
 LEVEL = 0.4  # of a new forward in the level
 UNSURE = 60.0  # forwards after which one of several rows tells half as much of the level as one row
 SURPRISE = 0.7  # most that one forward may differ, as a logarithm
-TRIED, EVERY, WIDEST = 3, 8, 16  # see `RowTimes.curious`
+TRIED = 3  # forwards after which a number of rows is known
+EVERY = 8  # steps, one of which may have another number of rows than planned
+WIDEST = 16  # the most rows that are tried
 SAVE = 64  # forwards after which what was learned is kept on disk
 CONTEXT = 256  # tokens behind which a measured curve counts
 SMALLEST, LARGEST = 1e-6, 1e8  # milliseconds, and times one row's
@@ -62,16 +65,19 @@ class RowTimes:
         self, shape: tuple[float, ...], level: float, weight: float = PRIOR, key: str | None = None
     ) -> None:
         self.shape = [math.log(value) for value in shape]
-        self.level, self.key = math.log(level), key
+        self.level = math.log(level)
+        self.key = key
         self.weights = [weight] * len(KNOTS)
         self.seen = [0] * len(KNOTS)
-        self.forwards = self.steps = 0
+        self.forwards = 0
+        self.steps = 0
         self.lock = threading.Lock()
         self._read()
 
     def _read(self) -> None:
         """Make what is asked for in every step from what was learned."""
-        least, self.ratios = 0.0, list[float]()
+        least = 0.0
+        self.ratios: list[float] = []
         for value in self.shape:
             least = max(least, value)  # more rows never take less
             self.ratios.append(math.exp(least))
@@ -97,15 +103,14 @@ class RowTimes:
             self.forwards += 1
             error = now - self.level - math.log(self.ratio(rows))
             error = min(max(error, -SURPRISE), SURPRISE)
-            known = self._known(rows)
-            self.level += LEVEL * known * error
+            self.level += LEVEL * self._trust_in_shape(rows) * error
             self._learn_shape(rows, error)
             if self.forwards % SAVE == 0 and self.key is not None:
                 keep(self.key, {"row_times": [math.exp(self.level), *self.ratios]})
 
-    def _known(self, rows: int) -> float:
-        """How far a forward of `rows` tells of the level instead of its own knots; one row's does
-        alone.
+    def _trust_in_shape(self, rows: int) -> float:
+        """From 0 to 1: the share of a forward's error that is the level's, not the shape's; all of
+        it for one row.
         """
         place = min(rows.bit_length() - 1, len(KNOTS) - 1)
         seen = self.seen[place]
@@ -139,10 +144,6 @@ class RowTimes:
         ]
         return unknown[0] if unknown else None
 
-    def costs(self) -> list[RowCost]:
-        """The curve as it is now, in the form of a measured one."""
-        return [RowCost(0, rows, self(rows), self.ratio(rows), self(rows)) for rows in KNOTS]
-
 
 def row_times(runner: Runner) -> RowTimes:
     """A runner's times as they were learned on this machine, or what is likely before."""
@@ -174,7 +175,8 @@ def likely(runner: Runner) -> tuple[tuple[float, ...], float]:
     """Shape and level by the size of the weights, their dtype and the instruction set."""
     kind = runner.device.type if runner.device.type in LAYER else "cuda"
     size = sum(weight.numel() * weight.element_size() for weight in runner.model.parameters())
-    fixed, reading = LAYER[kind] * len(runner.layout.keys), size / BANDWIDTH[kind]
+    fixed = LAYER[kind] * len(runner.layout.keys)
+    reading = size / BANDWIDTH[kind]
     shape = SHAPES[_kind(runner)]
     level = fixed + reading
     return tuple((fixed + reading * value) / level for value in shape), level
