@@ -62,7 +62,7 @@ def own_cache(tmp_path_factory):
     Nor is it left to a clock whether a test decodes exactly: those that should say so.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leapdecode.model.exact.AUTO_COST", 0.0)
+        patch.setattr("leapdecode.model.load.AUTO_COST", 0.0)
         patch.setattr("leapdecode.model.cost.SECONDS", 0.1)  # curves of many small models
         run = tmp_path_factory.getbasetemp()
         run = run.parent if "PYTEST_XDIST_WORKER" in os.environ else run

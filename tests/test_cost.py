@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tiny import CONFIGS, new_model, runner
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.model import cost, exact, facts
+from leapdecode.model import cost, facts
 from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
 from leapdecode.model.cost_curve import CostCurve
-from leapdecode.model.exact import RowClasses
+from leapdecode.model.exact import Exactness
 from leapdecode.model.facts import keep, kept
 
 CURVE = [RowCost(64, rows, 1.0 + rows, 1.0, 1.0 + rows) for rows in (1, 2, 128)]
@@ -119,7 +119,9 @@ def test_a_damaged_file_is_replaced(name, tmp_path, counted):
     assert len(counted) == 1
 
 
-CLASSES = RowClasses(4, 128, 1.1, ((1, 2), (4, 8)), ends=(64, 128), prompt_ends=(64,), grain=1)
+EXACT = Exactness(4).trying(
+    most=36, ends=(64, 128), refuted=(192,), largest=64, batches=True, grain=1, prefix_rows=68
+)
 NUMBERS = st.one_of(
     st.integers(), st.floats(), st.sampled_from([10**400, 1e308, True, 0, -1, 1, 2.0])
 )
@@ -152,21 +154,23 @@ def damaged(draw, entry):
     return json.loads(json.dumps(entry))
 
 
-def classes_entry(**wrong):
-    """An entry of row classes, some of them wrong."""
-    return json.loads(json.dumps({"measured": "2026-01-01", "exact": asdict(CLASSES) | wrong}))
+def exact_entry(**wrong):
+    """An entry of what is exact, some of it wrong."""
+    entry = {"measured": "2026-01-01", "exact": EXACT.as_dict() | wrong}
+    return json.loads(json.dumps(entry))
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(damaged(classes_entry()))
-@example(classes_entry(unit=-3))
-@example(classes_entry(unit=float("inf")))
-@example(classes_entry(ends=[10**9]))
-def test_any_row_classes_are_believed_only_if_a_forward_can_be_shaped_by_them(entry):
-    found = exact._read(entry["exact"])
-    assert exact._read(json.loads(json.dumps(asdict(CLASSES)))) == CLASSES
-    if found is None or not found.unit:
-        return
+@given(damaged(exact_entry()))
+@example(exact_entry(unit=-3))
+@example(exact_entry(most=float("inf")))
+@example(exact_entry(ends=[10**9]))
+@example(exact_entry(batches=1))
+def test_what_is_said_to_be_exact_is_believed_only_if_a_forward_can_be_shaped_by_it(entry):
+    found, whole = Exactness(4), Exactness(4)
+    found.read(entry["exact"])
+    whole.read(exact_entry()["exact"])
+    assert whole.as_dict() == EXACT.as_dict()
     for rows, batch in itertools.product((1, 3, 5, 100), (1, 2, 3, 8)):
         padded = found.padded(rows, batch)
         assert type(padded) is int
@@ -175,8 +179,8 @@ def test_any_row_classes_are_believed_only_if_a_forward_can_be_shaped_by_them(en
         visible = found.visible(slots, prompt)
         assert type(visible) is int
         assert slots <= visible < slots + 512
-    assert found.cheap in (True, False)
-    assert json.dumps(asdict(found))
+        assert 1 <= found.rows_at(slots, 3) <= 128
+    assert json.dumps(found.as_dict())
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -213,24 +217,24 @@ def test_entries_deeper_than_can_be_written_do_not_stop_others(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"unit": 0}, {"unit": float("inf")}, {"most": -5}, {"grain": 7}, {"ends": [10**9]}]
+    "wrong", [{"unit": 0}, {"most": float("inf")}, {"most": -5}, {"grain": 7}, {"ends": [10**9]}]
 )
-def test_impossible_row_classes_change_no_text(wrong, tmp_path, monkeypatch):
-    """They are found anew, and the text is what it was."""
+def test_impossible_exactness_changes_no_text(wrong, tmp_path, monkeypatch):
+    """It is found anew, and the text is what it was."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = new_model(CONFIGS["llama"](), torch.float32)
-    prompts, sampling = [[1, 2, 3], [4, 5]], SamplingParams(max_tokens=8)
-    monkeypatch.setattr(exact, "find_row_classes", lambda *_: RowClasses(1, 16, 1.0, ((1, 2),)))
+    prompts, sampling = [[1, 2, 3], [4, 5]], SamplingParams(max_tokens=12, ignore_eos=True)
     llm = LLM(model, exact=True)
     before = [one.token_ids for one in llm.generate(prompts, sampling=sampling)]
     path = facts.cache_file()
     entries = json.loads(path.read_text())
     (key,) = [key for key in entries if "exact" in entries[key]]
+    assert LLM(model, exact=True).runner.exact.most > 1
     entries[key]["exact"] |= wrong
     path.write_text(json.dumps(entries))
     facts.FACTS.known.clear()
     again = LLM(model, exact=True)
-    assert again.runner.exact == llm.runner.exact
+    assert again.runner.exact.most == 1
     assert [one.token_ids for one in again.generate(prompts, sampling=sampling)] == before
 
 

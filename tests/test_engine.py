@@ -20,7 +20,7 @@ from leapdecode.methods import make, names
 from leapdecode.methods.base import Method
 from leapdecode.methods.planner import Planner
 from leapdecode.model import kv_cache
-from leapdecode.model.exact import find_row_classes
+from leapdecode.model.exact import examine
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.prefix_cache import keep_caches
@@ -490,8 +490,8 @@ def traffic_models(kind, monkeypatch):
     with torch.no_grad():
         draft.model.get_input_embeddings().weight[POISON] = 0.0
     if kind == "exact":
-        on.exact = find_row_classes(Runner(new_model(CONFIGS["llama"](), dtype)))
-        assert on.exact.unit
+        on.exact = examine(Runner(new_model(CONFIGS["llama"](), dtype)))
+        assert on.exact.batches
     monkeypatch.setattr(kv_cache.KVCache, "chunk", 32)
     memory = CacheMemory(6 * on.layout.bytes_per_token * (1024 if on.exact else 448))
     keep_caches([on, draft], memory, prefix_cache=True)

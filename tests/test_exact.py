@@ -1,6 +1,7 @@
 """Exact decoding: logits, and so keys, values and texts, bit for bit those of plain decoding."""
 
 import copy
+import json
 
 import pytest
 import torch
@@ -10,9 +11,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.engine import exact_trees
 from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.model import exact
-from leapdecode.model.exact import RowClasses, find_row_classes, row_classes
-from leapdecode.model.exact_ends import ENDS, ends_of_prompts, ends_of_trees
-from leapdecode.model.exact_probe import Probe
+from leapdecode.model.exact import ENDS, Exactness, exactness, examine
 from leapdecode.model.runner import Runner
 
 BRANCHING = ("lookahead", "multi_candidate", "ouroboros", "hybrid")
@@ -23,14 +22,27 @@ SAMPLINGS = [
 ]
 
 
-def pair(name="llama", dtype=torch.float32):
-    """A tiny model, exact, with a noisy copy of itself as its draft."""
+def pair(name="llama", dtype=torch.float32, examined=True):
+    """A tiny model, exact, with a noisy copy of itself as its draft.
+
+    All that may be exact was compared, or nothing was.
+    """
     model = new_model(CONFIGS[name](), dtype)
     draft = copy.deepcopy(model)
     torch.manual_seed(1)
     for parameter in draft.parameters():
         parameter.data += 0.2 * parameter.data.std() * torch.randn_like(parameter.data)
-    return LLM(model, draft=draft, exact=True)
+    return afresh(LLM(model, draft=draft, exact=True), examined)
+
+
+def afresh(llm, examined=False):
+    """An LLM that knows nothing of bits, or all that can be compared."""
+    runner = llm.runner
+    runner.exact = Exactness(runner.exact.unit, required=True)
+    if examined:
+        found = examine(runner)
+        runner.exact.read(json.loads(json.dumps(found.as_dict())))
+    return llm
 
 
 def cached(llm, prompt, method, sampling):
@@ -53,8 +65,9 @@ def same(one, other):
         ("gemma3", torch.float32), ("gpt2", torch.float32), ("gemma3", torch.bfloat16),
     ],
 )  # fmt: skip
-def test_every_method_leaves_the_keys_and_values_of_plain_decoding(name, dtype):
-    llm, hits = pair(name, dtype), 0
+@pytest.mark.parametrize("examined", [False, True], ids=["found meanwhile", "known"])
+def test_every_method_leaves_the_keys_and_values_of_plain_decoding(name, dtype, examined):
+    llm, hits = pair(name, dtype, examined), 0
     for prompt, samplings in zip(prompts()[:2], (SAMPLINGS, SAMPLINGS[:1]), strict=True):
         for sampling in samplings:
             plain, states = cached(llm, prompt, "autoregressive", sampling)
@@ -89,7 +102,7 @@ def test_it_matters_that_branches_are_computed_again(monkeypatch):
 
 def test_it_matters_that_forwards_are_padded(monkeypatch):
     llm = pair()
-    monkeypatch.setattr(RowClasses, "padded", lambda self, rows, batch=1: rows)
+    monkeypatch.setattr(Exactness, "padded", lambda self, rows, batch=1: rows)
     assert not all(branches(llm))
 
 
@@ -125,7 +138,8 @@ def test_prompts_in_chunks_and_samples_of_one_prompt(monkeypatch):
 
 def test_trees_larger_than_what_was_compared_are_cut():
     llm = pair()
-    llm.runner.exact = RowClasses(llm.runner.exact.unit, 2 * llm.runner.exact.unit, 1.0, ())
+    unit = llm.runner.exact.unit
+    vars(llm.runner.exact).update(most=2 * unit, largest=3 * unit)
     for prompt in prompts()[:2]:
         plain, states = cached(llm, prompt, "autoregressive", SAMPLINGS[0])
         for method in METHODS:
@@ -180,42 +194,57 @@ def test_a_carried_token_that_is_refused():
     assert refused
 
 
-def test_row_classes_are_found_once_and_kept(monkeypatch, tmp_path):
-    runner = pair().runner
-    runner.exact = None
-    file = tmp_path / "facts.json"
-    found = row_classes(runner, path=file)
-    assert found.unit
-    assert found.whole
-    assert found.most % found.unit == 0
-    monkeypatch.setattr(exact, "find_row_classes", lambda *_: pytest.fail("measured again"))
-    assert row_classes(runner, path=file) == found
-    assert row_classes(runner, whole=False, path=file) == found
+def test_what_was_found_is_kept(tmp_path):
+    llm, file = pair(), tmp_path / "facts.json"
+    llm.runner.exact = found = exactness(llm.runner, path=file)
+    assert found.most == 1
+    llm.generate(prompts()[0], method="lookahead", sampling=SAMPLINGS[0])
+    assert found.most > found.unit
+    assert exactness(llm.runner, path=file).as_dict() == found.as_dict()
+    assert exactness(llm.runner, anew=True, path=file).most == 1
 
 
-def test_what_was_too_dear_for_auto_stays_so(monkeypatch, tmp_path):
-    runner, file = pair().runner, tmp_path / "facts.json"
-    runner.exact = None
-    monkeypatch.setattr(exact, "AUTO_COST", 1.15)
-    monkeypatch.setattr(Probe, "cost", lambda *_: 1.8)
-    assert not row_classes(runner, whole=False, path=file).cheap
-    monkeypatch.setattr(Probe, "cost", lambda *_: 1.0)
-    monkeypatch.setattr(Probe, "price", lambda *_: 1.0)
-    found = row_classes(runner, whole=True, path=file)
-    assert found.whole
-    assert not found.cheap
-    assert not row_classes(runner, whole=False, path=file).cheap
-
-
-def test_auto_goes_by_what_exactness_costs(monkeypatch):
+def nudged(nudge, required=True, sizes=None):
+    """A model, a layer of which differs in the last bits by its output's `nudge`; nothing is known
+    of it. Its forwards' (texts, rows) are put into `sizes`.
+    """
     model = new_model(CONFIGS["llama"](), torch.float32)
-    assert not LLM(model).exact  # tests leave nothing to a clock
-    monkeypatch.setattr(exact, "AUTO_COST", 1e9)
-    llm = LLM(model)
-    assert llm.exact
-    assert llm.runner.exact.whole
+    if sizes is not None:  # before it is wrapped: other modules have other bits
+        model.register_forward_pre_hook(
+            lambda _, inputs, given: sizes.append(given["input_ids"].shape), with_kwargs=True
+        )
+    model.model.layers[0].mlp.register_forward_hook(
+        lambda module, inputs, output: output * (1 + nudge(output))
+    )
+    llm = LLM(model, exact=True)
+    llm.runner.exact = Exactness(4, required=required)
+    return llm
+
+
+def test_nothing_is_compared_before_the_first_token_and_little_after_it():
+    sizes, told = [], []
+    llm = nudged(lambda output: 0, sizes=sizes)
+    sizes.clear()
+    prompt, sampling = prompts()[0], SamplingParams(max_tokens=100, ignore_eos=True)
+    for _ in llm.stream(prompt, method="hybrid", sampling=sampling):
+        told.append(len(sizes))
+    assert told[0] == 2  # the prompt, and one row that is padded
+    assert sizes[:2] == [(1, -(-(len(prompt) - 1) // 4) * 4), (1, 4)]
+    assert 4 <= llm.runner.exact.compared <= 12
+    before = llm.runner.exact.compared
+    llm.generate(prompts()[1], method="hybrid", sampling=sampling)
+    assert llm.runner.exact.compared - before <= 3
+
+
+def test_auto_goes_by_what_exactness_is_likely_to_cost(monkeypatch):
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    assert not LLM(model).exact  # tests leave nothing to a machine
+    monkeypatch.setattr("leapdecode.model.load.AUTO_COST", 1e9)
+    assert LLM(model).exact
     assert not LLM(model, exact=False).exact
     assert not LLM(model, exact=False).generate(prompts()[0], sampling=SAMPLINGS[0]).exact
+    with pytest.raises(OptionError, match="exact='yes' must be 'auto', True or False"):
+        LLM(model, exact="yes")
 
 
 def test_rejection_does_not_claim_to_be_exact():
@@ -226,79 +255,70 @@ def test_rejection_does_not_claim_to_be_exact():
     assert not result.exact
 
 
-def test_a_model_without_a_class_is_refused_by_name(monkeypatch):
-    model = new_model(CONFIGS["llama"](), torch.float32)
-    monkeypatch.setattr(exact, "_difference", lambda *_: "rows in forwards of 4 differ")
-    monkeypatch.setattr(exact, "FORMAT", "of this test")
-    with pytest.raises(
-        UnsupportedModel, match=r"cannot be decoded exactly here: rows in forwards of 4 differ"
-    ):
-        LLM(model, exact=True)
-    with pytest.raises(OptionError, match="exact='yes' must be 'auto', True or False"):
-        LLM(model, exact="yes")
+def by_place(output):
+    return 1e-6 * (torch.arange(output.shape[1]) % 7)[:, None]
 
 
-@pytest.mark.parametrize(
-    "nudge",
-    [
-        pytest.param(lambda output: 1e-6 * (output.shape[1] % 7), id="number"),
-        pytest.param(
-            lambda output: 1e-6 * (torch.arange(output.shape[1]) % 7)[:, None], id="place"
-        ),
-    ],
-)
-def test_rows_that_depend_on_others_are_noticed(nudge, request):
-    """Mutants: a layer whose last bit depends on how many rows there are leaves one number of rows,
-    and one whose last bit depends on where a row stands leaves none.
-    """
-    model = new_model(CONFIGS["llama"](), torch.float32)
-    runner = LLM(model, exact=False).runner
-    usual = find_row_classes(runner)
-    assert 2 * usual.unit <= usual.most
-
-    handle = model.model.layers[0].mlp.register_forward_hook(
-        lambda module, inputs, output: output * (1 + nudge(output))
-    )
-    try:
-        found = find_row_classes(runner)
-    finally:
-        handle.remove()
-    assert found.unit == (found.most if "number" in request.node.name else 0)
+def beyond_40(output):
+    return 1e-6 * (output.shape[0] * output.shape[1] > 40)
 
 
-def test_a_change_of_kernel_beyond_some_rows_limits_the_rows_of_a_forward(monkeypatch):
-    """Where forwards of more than 40 rows take another kernel, smaller ones are exact among
-    themselves.
-    """
-    monkeypatch.setattr(exact, "FORMAT", "of rows beyond 40")
-    model = new_model(CONFIGS["llama"](), torch.float32)
-    handle = model.model.layers[0].mlp.register_forward_hook(
-        lambda module, inputs, output: (
-            output * (1 + 1e-6 * (output.shape[0] * output.shape[1] > 40))
-        )
-    )
+def by_number(output):
+    return 1e-6 * (output.shape[1] % 7)
+
+
+def test_a_model_whose_rows_depend_on_their_place_is_refused_by_name():
+    llm = nudged(by_place)
+    with pytest.raises(UnsupportedModel, match=r"cannot be decoded exactly here: rows in forwards"):
+        llm.generate(prompts()[0], method="hybrid", sampling=SAMPLINGS[0])
+    with pytest.raises(UnsupportedModel, match=r"\(--no-exact\)"):
+        llm.generate(prompts()[0], method="autoregressive", sampling=SAMPLINGS[0])
+
+
+def test_auto_goes_on_without_exactness_where_there_is_none(caplog):
+    llm = nudged(by_place, required=False)
+    plain = llm.generate(prompts()[0], method="autoregressive", sampling=SAMPLINGS[0])
+    assert plain.exact
+    result = llm.generate(prompts()[0], method="hybrid", sampling=SAMPLINGS[0])
+    assert not result.exact
+    assert not llm.exact
+    assert "up to near-ties" in caplog.text
+    assert result.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize(("nudge", "most"), [(by_number, (4,)), (beyond_40, (32, 36))])
+def test_a_change_of_kernel_limits_the_rows_of_a_forward(nudge, most):
     sizes = []
-    model.register_forward_pre_hook(  # before it is probed: other modules have other classes
-        lambda _, inputs, given: sizes.append(given["input_ids"].numel()), with_kwargs=True
-    )
-    try:
-        llm = LLM(model, exact=True)
-        classes = llm.runner.exact
-        assert classes.unit
-        assert classes.most in (16, 32)
-        sizes.clear()
-        for prompt in prompts()[:2]:
-            plain, states = cached(llm, prompt, "autoregressive", SAMPLINGS[0])
-            for method in ("jacobi", "prompt_lookup", "lookahead"):
-                result, found = cached(llm, prompt, method, SAMPLINGS[0])
-                assert result.token_ids == plain.token_ids
-                assert same(found, states)
-        together = llm.generate(prompts()[:5], method="lookahead", sampling=SAMPLINGS[0])
-        alone = llm.generate(prompts()[0], method="lookahead", sampling=SAMPLINGS[0])
-        assert together[0].token_ids == alone.token_ids
-        assert max(sizes) <= max(classes.most, *(len(prompt) for prompt in prompts()))
-    finally:
-        handle.remove()
+    llm = nudged(nudge, sizes=sizes)
+    found = llm.runner.exact
+    vars(found).update(examine(llm.runner).as_dict())
+    assert found.most in most
+    sizes.clear()
+    for prompt in prompts()[:2]:
+        plain, states = cached(llm, prompt, "autoregressive", SAMPLINGS[0])
+        for method in ("jacobi", "prompt_lookup", "lookahead"):
+            result, bits = cached(llm, prompt, method, SAMPLINGS[0])
+            assert result.token_ids == plain.token_ids
+            assert same(bits, states)
+    together = llm.generate(prompts()[:5], method="lookahead", sampling=SAMPLINGS[0])
+    alone = llm.generate(prompts()[0], method="lookahead", sampling=SAMPLINGS[0])
+    assert together[0].token_ids == alone.token_ids
+    rows = [texts * rows for texts, rows in sizes]
+    assert max(rows) <= max(found.most, *(len(prompt) + 3 for prompt in prompts()))
+
+
+def test_it_matters_that_bits_are_compared(monkeypatch):
+    """A mutant that takes all for equal, on a model whose bits change with the rows."""
+
+    def all_equal():
+        llm = nudged(by_number)
+        _, states = cached(llm, prompts()[0], "autoregressive", SAMPLINGS[0])
+        methods = ("lookahead", "jacobi", "hybrid")
+        return [same(cached(llm, prompts()[0], m, SAMPLINGS[0])[1], states) for m in methods]
+
+    assert all(all_equal())
+    monkeypatch.setattr(exact._Comparison, "_equal", lambda *_, **__: (True, True))
+    assert not all(all_equal())
 
 
 def attention_by(monkeypatch, changes):
@@ -316,74 +336,115 @@ def attention_by(monkeypatch, changes):
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attended)
 
 
-@torch.inference_mode()
+def long_model():
+    """A model of a context that holds several blocks of slots."""
+    config = CONFIGS["llama"]()
+    config.max_position_embeddings = 2048
+    return new_model(config, torch.float32)
+
+
+LONG = SamplingParams(max_tokens=70, ignore_eos=True, temperature=0.9, seed=5)
+
+
 def test_slots_end_only_where_that_changes_no_bit(monkeypatch):
-    """A kernel of its own for 128 slots, for prompts alone or for all."""
-    llm = LLM(new_model(CONFIGS["llama"](), torch.float32), exact=True)
-    classes = RowClasses(4, 64, 1.0, ())
-    monkeypatch.setattr("leapdecode.model.exact_ends.ENDS", (64, 128))
-    assert {64, 128} <= set(ENDS)
-
-    def ends():
-        trees = ends_of_trees(Probe(llm.runner), classes)
-        known = RowClasses(4, 64, 1.0, (), ends=(64, 128))
-        return trees, ends_of_prompts(Probe(llm.runner), known)
-
-    assert ends() == ((64, 128), (64, 128))
-    attention_by(monkeypatch, lambda rows, slots: slots % 512 == 128 and rows > 32)
-    assert ends() == ((64, 128), (64,))
-    attention_by(monkeypatch, lambda rows, slots: slots % 512 == 128)
-    assert ends() == ((64,), (64,))
+    attention_by(monkeypatch, lambda rows, slots: slots % 512 == 128 and rows < 32)
+    llm = afresh(LLM(long_model(), exact=True))
+    for prompt in (prompts()[1] * 5, prompts()[1] * 9):
+        _, states = cached(llm, prompt, "autoregressive", LONG)
+        for method in ("hybrid", "lookahead"):
+            assert same(cached(llm, prompt, method, LONG)[1], states)
+    found = llm.runner.exact
+    assert found.refuted == (128,)
+    assert found.ends == (64, 192)
+    assert found.visible(100, prompt=False) == 192
 
 
-def test_a_prompt_and_a_tree_see_up_to_their_own_ends():
-    classes = RowClasses(4, 64, 1.0, (), ends=(64, 128), prompt_ends=(128,))
-    assert [classes.visible(slots, False) for slots in (1, 65, 129, 512, 513)] == [
+@pytest.mark.parametrize("differs", [False, True])
+def test_a_tree_sees_a_further_block_only_where_that_changes_no_bit(monkeypatch, differs):
+    if differs:
+        attention_by(monkeypatch, lambda rows, slots: slots > 512 and rows < 200)
+    llm = afresh(LLM(long_model(), exact=True))
+    prompt = (prompts()[0] * 40 + prompts()[1] * 60)[:470]
+    _, states = cached(llm, prompt, "autoregressive", LONG)
+    for method in ("hybrid", "lookahead"):
+        assert same(cached(llm, prompt, method, LONG)[1], states)
+    assert llm.runner.exact.crossing is not differs
+
+
+def test_it_matters_that_trees_do_not_cross(monkeypatch):
+    attention_by(monkeypatch, lambda rows, slots: slots > 512 and rows < 200)
+    llm = afresh(LLM(long_model(), exact=True))
+    vars(llm.runner.exact).update(most=64, crossing=True)
+    found = []
+    for start in range(470, 506, 6):
+        prompt = (prompts()[0] * 40 + prompts()[1] * 60)[:start]
+        _, states = cached(llm, prompt, "autoregressive", LONG)
+        found.append(same(cached(llm, prompt, "jacobi", LONG)[1], states))
+    assert not all(found)
+
+
+def test_prompts_of_other_bits_pass_on_whole_chunks_alone(monkeypatch):
+    attention_by(monkeypatch, lambda rows, slots: rows > 48)
+    llm = afresh(LLM(long_model(), exact=True))
+    prompt = prompts()[1] * 9
+    first = llm.generate(prompt, method="hybrid", sampling=LONG)
+    assert llm.runner.exact.prefix_rows == -1
+    assert llm.runner.exact.most >= 8
+    again = llm.generate([*prompt, *first.token_ids, 3], method="hybrid", sampling=LONG)
+    assert again.stats.reused_tokens == 0
+
+
+def test_a_tree_sees_up_to_known_ends_and_a_prompt_whole_blocks():
+    found = Exactness(4).trying(ends=(64, 128))
+    assert [found.visible(slots, False) for slots in (1, 65, 129, 512, 513)] == [
         64, 128, 512, 512, 576,
     ]  # fmt: skip
-    assert [classes.visible(slots, True) for slots in (1, 65, 512, 600)] == [128, 128, 512, 640]
+    assert [found.visible(slots, True) for slots in (1, 65, 512, 600)] == [512, 512, 512, 1024]
+    assert {64, 128} <= set(ENDS)
 
 
-def batch_classes(monkeypatch, changes):
+def batch_shapes(monkeypatch, changes):
     """What is found where attention's last bits change with `changes`(rows, visible slots)."""
     attention_by(monkeypatch, changes)
-    return find_row_classes(Runner(new_model(CONFIGS["llama"](), torch.float64)))
+    return examine(Runner(new_model(CONFIGS["llama"](), torch.float64)))
 
 
 def test_sequences_share_a_unit_where_attention_alone_asks_for_it(monkeypatch):
-    """In float64 the small model's products do not depend on their rows; attention is made to."""
-    classes = batch_classes(monkeypatch, lambda rows, slots: rows < 4)
-    assert (classes.unit, classes.grain) == (4, 1)
-    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 1, 1]
-    assert classes.padded(5, 8) == 5
-    assert classes.padded(0, 8) == 0  # nothing new is no forward
-    assert [classes.attended(rows) for rows in (1, 4, 5)] == [4, 4, 8]
+    """Whether products ask for it in float64, too, depends on the machine."""
+    found = batch_shapes(monkeypatch, lambda rows, slots: rows < 4)
+    assert found.grain in (1, 4)
+    found = found.trying(grain=1)
+    assert [found.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 2, 1, 1]
+    assert found.padded(5, 8) == 5
+    assert found.padded(0, 8) == 0  # nothing new is no forward
+    assert [found.attended(rows) for rows in (1, 4, 5)] == [4, 4, 8]
 
 
 def test_without_padded_attention_they_share_none(monkeypatch):
-    monkeypatch.setattr(RowClasses, "attended", lambda self, rows: rows)
-    classes = batch_classes(monkeypatch, lambda rows, slots: rows < 4)
-    assert (classes.unit, classes.grain) == (4, 0)
+    monkeypatch.setattr("leapdecode.model.runner.with_rows", lambda mask, extra: mask)
+    assert batch_shapes(monkeypatch, lambda rows, slots: rows < 4).grain == 0
 
 
 def test_a_model_that_takes_no_padded_mask_shares_none(monkeypatch):
     monkeypatch.setattr("leapdecode.model.runner.with_rows", lambda mask, extra: mask[..., :-1])
-    assert batch_classes(monkeypatch, lambda rows, slots: rows < 4).grain == 0
+    assert batch_shapes(monkeypatch, lambda rows, slots: rows < 4).grain == 0
 
 
 def test_batches_of_a_coarse_grain_have_a_multiple_of_the_unit_in_all():
-    classes = RowClasses(4, 64, 1.0, (), grain=4)
-    assert [classes.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 1, 1]
-    assert RowClasses(4, 64, 1.0, ()).padded(1, 8) == 4
+    found = Exactness(4).trying(grain=4)
+    assert [found.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 1, 1]
+    assert Exactness(4).padded(1, 8) == 4
 
 
 def test_texts_of_a_batch_that_shares_a_unit_are_those_alone(monkeypatch):
     attention_by(monkeypatch, lambda rows, slots: rows < 4)
-    llm = LLM(new_model(CONFIGS["llama"](), torch.float64), exact=True)
-    assert llm.runner.exact.grain == 1
-    sampling = SamplingParams(max_tokens=16, ignore_eos=True, temperature=0.9)
-    for method in ("autoregressive", "hybrid"):
+    llm = afresh(LLM(new_model(CONFIGS["llama"](), torch.float64), exact=True))
+    sampling = SamplingParams(max_tokens=24, ignore_eos=True, temperature=0.9)
+    texts = {}
+    for method in ("hybrid", "autoregressive"):  # the first of them compares
         many = llm.generate(prompts()[:5], method=method, sampling=sampling, batch_size=5)
-        for prompt, result in zip(prompts()[:5], many, strict=True):
-            alone = llm.generate(prompt, method=method, sampling=sampling)
-            assert result.token_ids == alone.token_ids
+        texts[method] = [one.token_ids for one in many]
+    assert llm.runner.exact.grain in (1, 4)
+    for prompt, *both in zip(prompts()[:5], *texts.values(), strict=True):
+        alone = llm.generate(prompt, method="autoregressive", sampling=sampling)
+        assert both == [alone.token_ids] * 2

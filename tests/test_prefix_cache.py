@@ -18,6 +18,7 @@ from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import OptionError
 from leapdecode.measure.audit import audit
 from leapdecode.model import kv_cache, prefix_cache
+from leapdecode.model.exact import examine
 from leapdecode.model.kv_store import Layout, SlotCache
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.prefix_cache import PrefixCache
@@ -79,9 +80,10 @@ def test_exact_decoding_stays_exact_bit_for_bit(dtype, method, any_prefix, monke
     """
     monkeypatch.setattr(kv_cache.KVCache, "chunk", 32)
     llm = with_draft("llama", dtype, exact=True)
-    if any_prefix and not llm.runner.exact.any_prefix:
+    found = examine(llm.runner)
+    if any_prefix and not found.any_prefix:
         pytest.skip("forwards of text have other bits than those of trees here")
-    llm.runner.exact = replace(llm.runner.exact, any_prefix=any_prefix)
+    vars(llm.runner.exact).update(found.as_dict(), prefix_rows=512 if any_prefix else -1)
     first = llm.generate(FIRST, method=method, sampling=SAMPLED)
     turn = [*FIRST, *first.token_ids, 5, 6, 7]
     second, states = states_behind(llm, turn, method)

@@ -51,12 +51,12 @@ def test_the_largest_cache_stays():
 
 
 def test_exact_forwards_see_whole_blocks_and_stay_within_what_was_compared():
-    from leapdecode.model.exact import RowClasses
+    from leapdecode.model.exact import Exactness
 
     runner = runner_of()
-    runner.exact = RowClasses(16, 96, 1.0, (), ends=(64, 128), prompt_ends=(64, 128))
-    assert runner.visible(70, prompt=False) == EXACT_BUCKET
-    assert runner.visible(70, prompt=True) == 128
+    runner.exact = found = Exactness(16).trying(most=96, ends=(64, 128), batches=True)
+    assert runner.visible(70, False, found) == EXACT_BUCKET
+    assert runner.visible(70, True, found) == EXACT_BUCKET
     assert [runner.padded(rows) for rows in (1, 17, 33, 65, 97)] == [16, 32, 64, 80, 112]
     assert runner.padded(33, batch=2) == 48
 

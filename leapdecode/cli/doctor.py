@@ -98,14 +98,14 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     from rich.progress import Progress
 
     from leapdecode.model.cost import CONTEXTS
-    from leapdecode.model.exact import row_classes
+    from leapdecode.model.exact import examine
     from leapdecode.model.probe import probe
     from leapdecode.model.runner import Runner
 
     if not isinstance(llm.runner, Runner):
         absent: dict[str, Any] = {
             "probe": None,
-            "row_classes": None,
+            "exactness": None,
             "row_costs": [],
             "draft_row_costs": [],
         }
@@ -113,7 +113,7 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     runners = [llm.runner, *([llm.draft_runner] if isinstance(llm.draft_runner, Runner) else [])]
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        classes = asdict(row_classes(llm.runner))
+        exactness = examine(llm.runner).as_dict()
         bar = progress.add_task("measuring row costs", total=len(CONTEXTS) * len(runners))
         costs = [
             _measure(runner, repeats, batch, lambda: progress.advance(bar)) for runner in runners
@@ -122,7 +122,7 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
         "trees": True,
         "reason": None,
         "probe": asdict(probe(llm.runner)),
-        "row_classes": classes,
+        "exactness": exactness,
         "cache_bytes_per_1000_tokens": llm.runner.layout.bytes_per_token * 1000,
         "cache_memory": llm.memory.limit,
         "row_costs": costs[0],

@@ -49,7 +49,7 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         *facts,
         ("probe", f"token trees: yes; differs from plain forwards by {worst}"),
-        ("exact", _exactness(report["row_classes"], report["exact"])),
+        ("exact", _exactness(report["exactness"], report["exact"])),
         ("cache", _memory(report["cache_bytes_per_1000_tokens"], report["cache_memory"])),
     ]
 
@@ -67,20 +67,18 @@ def _memory(size: int, limit: int | None) -> str:
     return f"{size_text}, at most {readable(limit)} in all (--cache-memory)" if limit else size_text
 
 
-def _exactness(classes: dict[str, Any], exact: bool) -> str:
-    """The classes of row counts, what exactness costs plain decoding, and whether it is on."""
-    shown = " | ".join(", ".join(map(str, sizes)) for sizes in classes["classes"])
-    if not classes["unit"]:
+def _exactness(found: dict[str, Any], exact: bool) -> str:
+    """Which forwards gave the bits of plain decoding, and whether texts are decoded exactly."""
+    if found["largest"] == found["unit"]:
         return (
-            f"no: {classes['reason']}; "
-            f"texts equal plain decoding's up to near-ties (equal bits: {shown})"
+            f"no: rows in forwards of {found['unit']} differ with what the other rows hold; "
+            "texts equal plain decoding's up to near-ties"
         )
-    cost = f"a plain step takes {classes['cost']:.2f} of one row's"
-    reused = "any cached token" if classes["any_prefix"] else "whole chunks of a prompt"
+    reused = "any cached token" if found["prefix_rows"] > 0 else "whole chunks of a prompt"
+    batches = "texts share forwards" if found["batches"] else "each text has forwards of its own"
     return (
         f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of "
-        f"{classes['unit']}, "
-        f"at most {classes['most']} in a forward, {cost}; row counts of equal bits: {shown}; "
+        f"{found['unit']}, equal bits in up to {found['most']} rows a forward; {batches}; "
         f"later texts may start with {reused}"
     )
 

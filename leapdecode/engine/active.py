@@ -20,7 +20,7 @@ class ActiveRequest:
         samplers: by model.
         num_steps, num_told: how many of the sequence's steps, and tokens, have been told in events.
         asked_at: when it began to wait for its forward, by `time.perf_counter`.
-        row_classes: how forwards were shaped for exact decoding when it joined.
+        exactness: the target's, when it joined.
         recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
     """
 
@@ -34,7 +34,7 @@ class ActiveRequest:
     num_steps: int = 0
     num_told: int = 0
     asked_at: float = 0.0
-    row_classes: Any = None
+    exactness: Any = None
     recovered: bool = False
 
     def news(self) -> list[StepEvent]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods.registry import find, names
+from leapdecode.model.exact import refusal
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 
@@ -92,6 +93,13 @@ def fingerprint(tokenizer: Any, vocabulary: int) -> str:
         sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
     )
     return hashlib.sha256(entries.encode()).hexdigest()[:16]
+
+
+def check_exact(target: Any) -> None:
+    """Raise `UnsupportedModel` where texts must be exact and have proved not to be."""
+    exact = getattr(target, "exact", None)
+    if exact is not None and exact.reason and exact.required:
+        raise refusal(target.model, exact)
 
 
 def check_length(ids: list[int], max_length: int) -> None:

@@ -52,5 +52,6 @@ def learn_times(times: RowTimes, runner: Runner, found: list[ForwardResult]) -> 
     if any(result.rows != result.step_rows or not result.rows for result in found):
         return
     rows = len(found) * runner.padded(max(result.step_rows for result in found), len(found))
-    if runner.exact is None or rows <= runner.exact.most:  # else it was several forwards
+    widest = max(result.step_rows for result in found)
+    if runner.exact is None or runner.exact.together(widest, len(found)):  # else several forwards
         times.learn(rows, sum(result.seconds for result in found) * 1e3)

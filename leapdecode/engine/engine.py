@@ -93,31 +93,29 @@ class Engine:
             self._finish(one)
 
     def step(self) -> list[StepEvent]:
-        """Take what the last forwards brought, and run the next ones; returns what happened to
-        requests.
+        """Run the next forwards, and take what they bring; returns what happened to requests.
 
         A step runs the forward of one model, for all requests that wait for it. While others
-        decode, a prompt that joins is evaluated in chunks, one a step. A step in which requests end
-        runs none, so that others can take their places first.
+        decode, a prompt that joins is evaluated in chunks, one a step.
         """
         began = time.perf_counter()
-        idle = not self.turn.running  # else caches must stay where they are
-        if idle:
+        if not self.turn.running:  # else caches must stay where they are
             self._admit()
             self.places.compact()
         self._tell_planners()
         self.turn.settle(self.active)
+        self.turn.compare(self.active)
         share_time(self.active, time.perf_counter() - began)
+        self._forward()
+        began = time.perf_counter()
+        self.turn.settle(self.active)
+        share_time(self.active, time.perf_counter() - began)
+        idle = not self.turn.running
         told = [one for one in self.active if idle or one.sequence.finish_reason is None]
         events = [event for one in told for event in one.news()]
-        began = time.perf_counter()
-        ended = [one for one in self.active if one.sequence.finish_reason is not None]
         if idle:
-            for one in ended:
+            for one in [one for one in self.active if one.sequence.finish_reason is not None]:
                 self._leave(one)
-        if not (idle and ended):
-            self._forward()
-        share_time(self.active, time.perf_counter() - began)
         if not self.busy:
             self._close()
         return events
@@ -174,6 +172,7 @@ class Engine:
         """How many decode, and whether one of them gains nothing by rows."""
         beside_plain = any(not one.method.proposes for one in self.active)
         for one in self.active:
+            self.turn.limit(one, len(self.active))
             if one.method.planner is not None:
                 one.method.planner.tell(len(self.active), beside_plain)
 
@@ -232,8 +231,8 @@ class Engine:
             method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         # the model may have become another one meanwhile
-        shaped = one.row_classes is getattr(self.models["target"], "exact", None)
-        exact = shaped and sequence.exact_rows > 0 and not sequence.samples_drafts
+        shaped = one.exactness is getattr(self.models["target"], "exact", None)
+        exact = shaped and one.exactness is not None and not sequence.samples_drafts
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output
         del self.unfinished[request.id]

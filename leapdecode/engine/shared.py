@@ -11,8 +11,6 @@ from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.common_rows import BatchCost, CommonRows
 from leapdecode.methods.planner import Planner
-from leapdecode.model.exact import RowClasses
-from leapdecode.model.exact_probe import MOST_ROWS
 from leapdecode.model.extrapolator import Extrapolator, extrapolator
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.row_times import RowTimes, row_times
@@ -70,7 +68,7 @@ class Shared:
         """The planner and the pool of a method, if it has one; raises `OptionError`,
         `PoolError`.
         """
-        limited = wanted is not None or self._most_rows(batch) is not None
+        limited = wanted is not None or getattr(self.runner, "exact", None) is not None
         planner = self._planner(method, wanted, batch) if limited else None
         return planner, self._pool(method, pool)
 
@@ -78,15 +76,6 @@ class Shared:
         """What the target's forwards take here, where a planner goes by it."""
         times = self.times.get(id(self.runner))
         return None if times is None else BatchCost(times, self.runner.padded)
-
-    def _most_rows(self, batch: int) -> int | None:
-        """The rows that exact decoding leaves each of `batch` sequences in one forward; None where
-        that is plenty.
-        """
-        exact: RowClasses | None = getattr(self.runner, "exact", None)
-        if exact is None or exact.most >= MOST_ROWS:
-            return None
-        return max(exact.most // batch, 1)
 
     def _planner(self, method: Method, wanted: int | str | None, batch: int) -> Planner | None:
         if not isinstance(self.runner, Runner):
@@ -98,9 +87,6 @@ class Shared:
                 del self.planners[next(iter(self.planners))]
             if method.asks_draft and isinstance(self.draft_runner, Runner):
                 planner.draft = self._new_planner(self.draft_runner, wanted, batch)
-            most = self._most_rows(batch)
-            if most is not None:
-                planner.limit = most if planner.limit is None else min(planner.limit, most)
         return self.planners[key]
 
     def _key(

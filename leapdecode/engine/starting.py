@@ -6,7 +6,13 @@ from typing import Any
 
 from leapdecode.core import Request, Sequence
 from leapdecode.engine.active import ActiveRequest
-from leapdecode.engine.checks import check_budget, check_length, check_salt, check_verification
+from leapdecode.engine.checks import (
+    check_budget,
+    check_exact,
+    check_length,
+    check_salt,
+    check_verification,
+)
 from leapdecode.engine.decoding import decode
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
@@ -41,6 +47,7 @@ def start(
     check_budget(request.budget)
     check_salt(request.cache_salt)
     check_length(request.prompt_ids, target.max_length)
+    check_exact(target)
     method, budget = configured(request, models)
     planner, pool = shared.given(method, budget, batch_size, request.pool)
     if planner is not None:

@@ -1,5 +1,6 @@
 """A step's work on the models: hand out answers, commit, and run one model's forwards."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 
@@ -13,8 +14,11 @@ from leapdecode.engine.places import Model, Places
 from leapdecode.engine.shared import Shared
 from leapdecode.engine.work import Work
 from leapdecode.errors import NotFinite
+from leapdecode.model.exact import Exactness, refusal
 from leapdecode.model.runner import Runner
 from leapdecode.verify.sampler import NOT_FINITE
+
+LOG = logging.getLogger("leapdecode")
 
 
 class Turn:
@@ -52,6 +56,63 @@ class Turn:
             moving = [one for one in moving if isinstance(one.pending, Commit)]
             self._commit(moving)
 
+    def limit(self, one: ActiveRequest, texts: int = 1) -> None:
+        """How many rows of a request's next tree are known to be exact, where it is."""
+        rows = 0
+        if one.exactness is not None:
+            rows = one.exactness.rows_at(len(one.sequence.tokens) - 1, texts)
+        one.sequence.exact_rows = rows
+        if one.method.planner is not None:
+            one.method.planner.exact = rows or None
+
+    def compare(self, active: list[ActiveRequest]) -> None:
+        """Find out more of what exact decoding may do, by texts that wait for their next forward.
+
+        Where even its smallest trees turn out not to be exact, texts that must be fail, and others
+        go on without.
+        """
+        target = self.models["target"]
+        exact = getattr(target, "exact", None)
+        if exact is None or "target" in self.running:
+            return
+        texts = [
+            one
+            for one in active
+            if one.exactness is exact
+            and not one.sequence.samples_drafts
+            and one.forward is not None
+            and one.forward.model == "target"
+        ]
+        if not texts:
+            return
+        sizes = [len(one.forward.tree) for one in texts if one.forward is not None]
+        exact.wanted = not exact.together(max(sizes), len(texts)) or any(
+            one.method.proposes and size >= one.sequence.exact_rows
+            for one, size in zip(texts, sizes, strict=True)
+        )
+        try:
+            self.places.caches["target"].compare([one.sequence for one in texts])
+        except Exception as error:  # a model's own code may raise anything
+            for one in texts:
+                one.fail(error)
+            self.places.spoilt()
+            return
+        if exact.reason:
+            self._give_up_exactness(exact, texts)
+
+    def _give_up_exactness(self, exact: Exactness, texts: list[ActiveRequest]) -> None:
+        target = self.models["target"]
+        assert isinstance(target, Runner), "others claim nothing of bits"
+        error = refusal(target.model, exact)
+        if exact.required:
+            for one in texts:
+                one.fail(error)
+            return
+        LOG.warning("%s; texts equal plain decoding's up to near-ties", exact.reason)
+        target.exact = None
+        for one in texts:
+            one.exactness = None
+
     def catch_up(self) -> None:
         """Let the caches of drafts that run no more follow the target's commits."""
         for name in [name for name in self.behind if name not in self.running]:
@@ -88,6 +149,8 @@ class Turn:
                         cache.follow(commit)
         for name, commits in by_model.items():
             self.places.caches[name].commit(commits)
+        for one in moving:
+            self.limit(one, len(moving))
         share = (time.perf_counter() - began) / max(len(moving), 1)
         for one in moving:
             one.sequence.stats.commit_seconds += share

@@ -40,6 +40,7 @@ class Planner:
     """
 
     limit: int | None = None
+    exact: int | None = None  # rows that exact decoding leaves each text at the moment
     cost: StepCost | None = None
     draft: "Planner | None" = None
     rates: HitRates = field(default_factory=HitRates)
@@ -66,15 +67,18 @@ class Planner:
                 planner.cost.active = active
 
     def most(self, context: int) -> int | None:
-        """Rows of a tree at most: `limit`, and beside a request that does not guess those by which,
-        with one draft forward, its step takes at most `FAIR` times a plain one.
+        """Rows of a tree at most: `limit`, what may be exact, and beside a request that does not
+        guess those by which, with one draft forward, its step takes at most `FAIR` times a plain
+        one.
         """
+        limits = [limit for limit in (self.limit, self.exact) if limit is not None]
+        limit = min(limits, default=None)
         if self.cost is None or not self.beside_plain:
-            return self.limit
+            return limit
         room = FAIR * self.cost(1, context)
         if self.draft is not None and self.draft.cost is not None:
             room -= self.draft.cost(1, context)
-        return rows_within(room, self.cost, context, self.limit)
+        return rows_within(room, self.cost, context, limit)
 
     def cut(
         self, tree: TokenTree, context: int, required: set[int] | None = None, carried: int = 0

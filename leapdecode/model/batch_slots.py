@@ -53,6 +53,7 @@ class BatchSlots:
         self.left.clear()
         if not keep_text:
             cache.tokens, cache.agreed, cache.reused = [], 0, 0
+        cache.note_exact(0, [])
         cache.tree, cache.evaluated = None, 0
         with torch.inference_mode():
             self.store.clean(cache.batch_slot, len(cache.tokens))

@@ -1,90 +1,113 @@
 """Exact decoding: forwards shaped so that a row's logits depend on its own text alone, bit for bit.
 
 A row's bits depend on the kernel that computes it, and kernels are chosen by the number of rows. So
-under exact decoding every forward has a multiple of `unit` rows per sequence (padded), at most
-`most` in all, and attention sees slots in whole blocks, or to an end within the last one that
-changes no bit. `find_row_classes` finds these numbers by comparing logits bit for bit.
+under exact decoding every forward has a multiple of `unit` rows per sequence (padded). That defines
+the text: plain decoding's, with `unit` rows a step. All else that a forward may be (more rows,
+several texts, attention that sees less than whole blocks of slots) is used only after it gave the
+same bits once on this machine.
+
+Nothing is compared before decoding. A text's own last tokens are the reference: their keys, values
+and logits came from forwards that are exact already. They are evaluated once more, in a forward of
+the new kind, and compared bit for bit; the cache is left as it was. A kind is compared when it
+would first be of use, one in a step, and what was found is kept on disk.
+
+Shapes: B texts in a forward, R rows of each, V vocabulary.
 """
 
 from __future__ import annotations
 
-import itertools
+import copy
+import logging
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
-from leapdecode.core import Forward
-from leapdecode.model.exact_batches import grain_of
-from leapdecode.model.exact_ends import ENDS, ends_of_prompts, ends_of_trees, same
-from leapdecode.model.exact_probe import MOST_ROWS, Probe
-from leapdecode.model.facts import announce, keep, kept, model_key, number
-from leapdecode.model.facts import whole as whole_number
-from leapdecode.model.kv_store import EXACT_BUCKET
+from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.errors import UnsupportedModel
+from leapdecode.model.facts import keep, kept, model_key, whole
+from leapdecode.model.fingerprint import fingerprint
+from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET
+from leapdecode.model.masks import RowPlan
 
 if TYPE_CHECKING:
+    from leapdecode.model.kv_cache import KVCache
     from leapdecode.model.runner import Runner
+    from leapdecode.model.sequence_cache import SequenceCache
 
-FORMAT = 11  # of what is kept on disk
-UNITS = (1, 2, 4, 8, 16, 32)
-# tried after it, in turn: the first whose unit is cheap counts, else the first with a unit
-MOSTS = (64, 48, 32, 16)
-COMPARED = 16  # rows compared at least, over several forwards where one is smaller
-MULTIPLES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)  # of a unit: numbers of rows that are compared
-SHOWN = (1, 2, 3, 4, 5, 6, 8, 16, 32)  # numbers of rows that are put into classes
-FIRST = (1, 2, 4, 8, 16)  # those that are compared before anything else
-# tokens of a padded forward: a mixture of experts sends few rows to some expert then
-STEPS = (1, 2)
-BATCHES = (2, 5)
-# "auto" is exact where a forward of `unit` rows takes at most this many times one of a single row
-AUTO_COST = 1.15
-LARGEST_COST = 1e6  # times one row's; no machine is like that
-MARGIN = 0.35  # a unit may cost so much more behind whole blocks, before ends are known
+LOG = logging.getLogger("leapdecode")
+FORMAT = 12  # of what is kept on disk
+# The least rows of a forward. Fewer take other kernels on the CPUs seen so far, and fewer than 16
+# on an H100 (docs/findings/2026-11-23-row-counts-with-amx.md, ...-recorded-forwards-on-an-h100.md).
+UNITS = {"cpu": 4, "cuda": 16}
+MOST_ROWS = 128
+# times the unit: numbers of rows that are compared, in this order; those between are believed
+SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)
+# Where visible slots may end within a block of 512. Sums over keys are cut into other pieces at 256
+# and 320 on CPUs, which shows behind one context in five (docs/findings/2026-11-24-ends-...).
+ENDS = (64, 128, 192, 384, 448)
+LONG_PROMPT = 64  # rows of a prompt's forward that can tell for all
+UNDECIDED = ("batches", "crossing")  # True, False, or None
 
 
-@dataclass(frozen=True)
-class RowClasses:
-    """What the probe found for a model, dtype, device and versions.
+class Exactness:
+    """How forwards are shaped, and which shapes have given the bits of plain decoding.
 
     Attributes:
-        unit: rows per sequence are padded to a multiple of this; 0 where no unit makes rows
-            bit-equal.
-        most: rows of a forward, all sequences together, up to which this was seen.
-        cost: time of a forward of `unit` rows against one of a single row.
-        classes: row counts whose forwards gave equal bits, by class.
-        reason: what differed, where `unit` is 0.
-        any_prefix: whether forwards of up to a whole chunk of text, padded like all others, gave
-            equal bits too: then any cached tokens may stand in for those that a later text's own
-            forwards would cache.
-        whole: whether everything was compared. Where a unit is too dear for "auto" anyway, a few
-            row counts are enough.
-        ends: visible slots may end so far within the last block, in forwards of trees; such
-            forwards gave the bits of those that see all of it.
-        prompt_ends: the same for forwards of prompts.
+        unit: rows per sequence are padded to a multiple of this.
+        most: rows of a forward that holds guesses or several texts, up to which bits were equal.
+        ends: where visible slots may end within their last block of 512.
+        batches: whether several texts may share a forward; None: not compared yet.
         grain: 0 where every sequence of a batch has a multiple of `unit` rows. Else attention alone
             does, and the rows of all sequences together are a multiple of `unit` (`grain` equals
-            it) or any number from `unit` on (1).
+            it) or any number from `unit` on (1); None: not compared yet.
+        crossing: whether a tree may see a block of slots more than plain decoding does; None: not
+            compared yet.
+        prefix_rows: rows of the largest forward of a prompt that gave the bits of decoding; 0: not
+            compared yet, -1: one gave others.
+        refuted: ends that gave other bits.
+        largest: the number of rows that gave other bits, 0 where none has yet.
+        required: whether texts that cannot be exact are refused (`exact=True`).
+        compared: forwards made to compare bits.
     """
 
-    unit: int
-    most: int
-    cost: float
-    classes: tuple[tuple[int, ...], ...]
-    reason: str = ""
-    any_prefix: bool = False
-    whole: bool = True
-    ends: tuple[int, ...] = ()
-    prompt_ends: tuple[int, ...] = ()
-    grain: int = 0
+    def __init__(
+        self, unit: int, key: str | None = None, path: Path | None = None, required: bool = False
+    ) -> None:
+        self.unit, self.key, self.path, self.required = unit, key, path, required
+        self.most = 1
+        self.ends: tuple[int, ...] = ()
+        self.refuted: tuple[int, ...] = ()
+        self.largest = 0
+        self.batches: bool | None = None
+        self.grain: int | None = None
+        self.crossing: bool | None = None
+        self.prefix_rows = 0
+        self.compared = 0
+        self.wanted = False  # a tree was as large as it may be, or a batch would be split
+        self.early = 0  # rows that seemed to differ where too little was exact already to tell
 
     @property
-    def cheap(self) -> bool:
-        """Whether "auto" chooses exact decoding."""
-        return self.unit > 0 and self.cost <= AUTO_COST
+    def reason(self) -> str:
+        """What differed, where not even trees of `unit` rows are exact."""
+        if self.largest != self.unit:
+            return ""
+        return f"rows in forwards of {self.unit} differ with what the other rows hold"
+
+    @property
+    def any_prefix(self) -> bool:
+        """Whether any cached tokens may stand in for those that a later text's own forwards would
+        cache.
+        """
+        return self.prefix_rows > 0
+
+    def rows_at(self, slots: int, texts: int = 1) -> int:
+        """The most rows of each of so many `texts`, one of which has `slots` tokens cached."""
+        most = max(self.most // texts, 1)
+        within = (EXACT_BUCKET - slots % EXACT_BUCKET) // self.unit * self.unit
+        return most if self.crossing else min(most, max(within, self.unit))
 
     def padded(self, rows: int, batch: int = 1) -> int:
         """The number of rows per sequence that a forward of `rows` each is padded to."""
@@ -102,180 +125,312 @@ class RowClasses:
     def visible(self, slots: int, prompt: bool) -> int:
         """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
         blocks, rest = divmod(slots, EXACT_BUCKET)
-        ends = self.prompt_ends if prompt else self.ends
+        ends = () if prompt else self.ends
         end = next((end for end in ends if end >= rest), EXACT_BUCKET) if rest else 0
         return blocks * EXACT_BUCKET + end
 
-    def batches(self, requests: list[Forward], compiled: bool) -> Iterator[list[Forward]]:
-        """As many requests at a time as keep to the number of rows that was probed.
+    def together(self, rows: int, batch: int) -> bool:
+        """Whether `batch` texts of up to `rows` each may share a forward."""
+        return batch == 1 or (bool(self.batches) and self.padded(rows, batch) * batch <= self.most)
+
+    def split(self, requests: list[Forward], compiled: bool) -> Iterator[list[Forward]]:
+        """As many requests at a time as may share a forward.
 
         A compiled forward takes one sequence, and its bits are its own.
         """
         batch, rows = list[Forward](), 0
         for request in requests:
-            size, wider = len(batch) + 1, max(rows, len(request.tree))
-            if batch and (compiled or self.padded(wider, size) * size > self.most):
+            wider = max(rows, len(request.tree))
+            if batch and (compiled or not self.together(wider, len(batch) + 1)):
                 yield batch
                 batch, wider = [], len(request.tree)
             batch.append(request)
             rows = wider
         yield batch
 
+    def trying(self, **changes: Any) -> Exactness:
+        """A copy that allows what is to be compared."""
+        candidate = copy.copy(self)
+        vars(candidate).update(changes)
+        return candidate
 
-def _difference(probe: Probe, unit: int, most: int, context: int) -> str:
-    """What, if anything, differs between forwards of multiples of `unit` rows, up to `most`."""
+    def as_dict(self) -> dict[str, Any]:
+        """What was found, to be kept or shown."""
+        names = ("unit", "most", "ends", "refuted", "largest", "grain", "prefix_rows", *UNDECIDED)
+        return {name: getattr(self, name) for name in names}
 
-    def agrees(count: int, rows: int, **how: int) -> bool:
-        return same(probe.chain(count, rows, context=context, **how), reference)
+    def read(self, entry: Any) -> None:
+        """Take over what was kept, if it can have been written here."""
+        if _sound(entry, self.unit):
+            found = {name: tuple(entry[name]) for name in ("ends", "refuted")}
+            vars(self).update({**entry, **found})
 
-    reference = probe.chain(most, most, context=context)
-    for size in sorted({unit * times for times in MULTIPLES if unit * times < most} | {most}):
-        if not agrees(min(max(size, COMPARED), most), size):
-            return f"rows in forwards of {size} differ from rows in forwards of {most}"
-    compared = min(COMPARED, most)
-    for step in STEPS:
-        if step < unit and not agrees(compared, unit, step=step):
-            return f"rows in forwards of {unit} differ with what the other rows hold"
-    if not agrees(compared, min(2 * unit, most), more=1):
-        return "rows differ with the number of visible slots"
-    # compiled forwards take one sequence each
-    for batch in BATCHES if not probe.runner.compiled else ():
-        for rows in (unit, 2 * unit):
-            if batch * rows <= most and not agrees(compared, rows, batch=batch):
-                return f"rows in a batch of {batch} differ from rows of a text alone"
-    return ""
+    def save(self) -> None:
+        """Keep what was found."""
+        if self.key is not None:
+            keep(self.key, {"exact": self.as_dict()}, self.path)
 
 
-def _classes(probe: Probe, counts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Row counts, put together where their forwards gave equal bits."""
-    found = list[tuple[list[Tensor], list[int]]]()
-    for size in counts:
-        if size > probe.most:
-            break
-        given = probe.chain(min(max(size, COMPARED), probe.most), size)
-        for known, sizes in found:
-            if same(known, given):
-                sizes.append(size)
-                break
-        else:
-            found.append((given, [size]))
-    return tuple(tuple(sizes) for _, sizes in found)
-
-
-@torch.inference_mode()
-def find_row_classes(runner: Runner, whole: bool = True) -> RowClasses:
-    """Compare logits over row counts, positions in a forward, neighbours, batches and visible
-    slots.
-
-    With `whole=False` the comparison ends early where exact decoding is not cheap.
-    """
-    before, runner.exact = runner.exact, RowClasses(1, MOST_ROWS, 1.0, ())
-    try:
-        return _compare(Probe(runner), whole)
-    finally:
-        runner.exact = before
-
-
-def _compare(probe: Probe, whole: bool) -> RowClasses:
-    classes = _classes(probe, SHOWN if whole else FIRST)
-    if not whole:
-        alike = next((sizes for sizes in classes if FIRST[-1] in sizes), (FIRST[-1],))
-        early = RowClasses(alike[0], FIRST[-1], probe.cost(alike[0]), classes, whole=False)
-        if early.cost > AUTO_COST + MARGIN:
-            return early
-    found = []
-    for most in (probe.most, *(most for most in MOSTS if most < probe.most)):
-        unit, reason = _unit(probe, most)
-        found.append(RowClasses(unit, most, probe.cost(unit), classes, reason))
-        if unit and found[-1].cost <= AUTO_COST + MARGIN:
-            break
-    best = min(found, key=lambda one: (not one.unit, one.cost > AUTO_COST + MARGIN))
-    if not best.unit:
-        return best
-    best = replace(best, grain=grain_of(probe, best))
-    best = replace(best, ends=ends_of_trees(probe, best))
-    best = replace(best, any_prefix=_any_prefix(probe, best), cost=probe.price(best))
-    return replace(best, prompt_ends=ends_of_prompts(probe, best)) if best.any_prefix else best
-
-
-def _unit(probe: Probe, most: int) -> tuple[int, str]:
-    """The smallest unit whose multiples up to `most` rows agree; 0 and what differed where there is
-    none.
-    """
-    reason = "its context is too short to tell"
-    for unit in itertools.takewhile(lambda unit: unit <= most, UNITS):
-        found = (_difference(probe, unit, most, context) for context in probe.contexts)
-        reason = next(filter(None, found), "")
-        if not reason:
-            return unit, ""
-    return 0, reason
-
-
-def _any_prefix(probe: Probe, classes: RowClasses) -> bool:
-    """Whether a text's keys and values have the same bits however it is cut into chunks."""
-    probe.runner.exact = classes
-    count = probe.longest
-    reference = probe.text(count, classes.most)
-    sizes = (count, count - classes.unit, classes.most + classes.unit, classes.unit)
-    return all(
-        same(probe.text(min(count, 2 * size), size), reference) for size in sizes if size > 0
+def _sound(entry: Any, unit: int) -> bool:
+    """Whether values of a file can be what `as_dict` gives."""
+    if not isinstance(entry, dict) or set(entry) != set(Exactness(unit).as_dict()):
+        return False
+    sizes, lists = [unit * size for size in SIZES], (entry["ends"], entry["refuted"])
+    return (
+        whole(entry["unit"], unit, unit)
+        and whole(entry["most"], 1, unit * SIZES[-1])
+        and entry["most"] in (1, *sizes)
+        and whole(entry["largest"], 0, unit * SIZES[-1])
+        and entry["largest"] in (0, *sizes)
+        and (entry["grain"] is None or whole(entry["grain"], 0, unit))
+        and entry["grain"] in (None, 0, 1, unit)
+        and whole(entry["prefix_rows"], -1, CHUNK + unit)
+        and all(entry[name] in (None, True, False) for name in UNDECIDED)
+        and all(type(entry[name]) in (bool, type(None)) for name in UNDECIDED)
+        and all(isinstance(ends, list | tuple) for ends in lists)
+        and all(type(end) is int for ends in lists for end in ends)
+        and all(sorted(set(ENDS) & set(ends)) == list(ends) for ends in lists)
+        and not set(entry["ends"]) & set(entry["refuted"])
     )
 
 
-def row_classes(
-    runner: Runner, whole: bool = True, path: Path | None = None, anew: bool = False
-) -> RowClasses:
-    """The model's classes on this machine: from disk, or found now and kept beside the row-cost
-    curves. With `anew` what is on disk is not believed.
+def exactness(
+    runner: Runner, required: bool = False, anew: bool = False, path: Path | None = None
+) -> Exactness:
+    """What is known of a runner's bits on this machine, from earlier runs unless `anew`; at first
+    nothing is.
     """
     how = ("compiled | " if runner.compiled else "") + ("recorded | " if runner.recorder else "")
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
-    known = runner.ranks.agreed(_read((kept(key, path) or {}).get("exact")))
-    if known is None or anew or (whole and not known.whole):
-        announce("which forwards give equal bits", 20)
-        found = find_row_classes(runner, whole)
-        # another process may have found them meanwhile
-        known = runner.ranks.agreed(_read((kept(key, path) or {}).get("exact"))) or known
-        # what was too dear once stays so: a second timing decides nothing again
-        known = found if known is None else replace(found, cost=max(found.cost, known.cost))
-        keep(key, {"exact": asdict(known)}, path)
-    return known
+    found = Exactness(UNITS.get(runner.device.type, UNITS["cuda"]), key, path, required)
+    if not anew:
+        found.read(runner.ranks.agreed((kept(key, path) or {}).get("exact")))
+    return found
 
 
-def _read(entry: Any) -> RowClasses | None:
-    """What was kept, None where it is not of the expected form."""
-    names = {field.name for field in fields(RowClasses)}
-    if not isinstance(entry, dict) or set(entry) != names or not _sound(RowClasses(**entry)):
-        return None
-    lists = {name: tuple(entry[name]) for name in ("ends", "prompt_ends")}
-    classes = tuple(map(tuple, entry["classes"]))
-    return RowClasses(**{**entry, **lists, "classes": classes})
+@torch.inference_mode()
+def compare(exact: Exactness, cache: KVCache, sequences: list[Sequence]) -> None:
+    """Compare the bits of one kind of forward that would be of use next, if there is one.
+
+    Called between steps, with the texts that are decoded exactly in `cache`.
+    """
+    texts = [cache.sequences[sequence.id] for sequence in sequences]
+    texts = sorted((text for text in texts if text.exact), key=lambda text: text.batch_slot)
+    if not texts:
+        return
+    before, runner = exact.as_dict(), cache.runner
+    _Comparison(exact, cache, texts).next()
+    if exact.as_dict() == before:
+        return
+    now = fingerprint(runner.model)
+    if not (now.opaque or now.same(runner.fingerprint)):
+        vars(exact).update(before)  # the model was changed in between
+        return
+    if exact.prefix_rows < 0 < before["prefix_rows"] and runner.prefixes is not None:
+        runner.prefixes.reset()
+    exact.save()
+    LOG.debug("exact decoding: %s", exact.as_dict())
 
 
-def _sound(found: RowClasses) -> bool:
-    """Whether values of a file can be what `find_row_classes` finds."""
-    unit, ends, prompts = found.unit, found.ends, found.prompt_ends
-    return (
-        (unit == 0 if found.reason else unit in UNITS)
-        and whole_number(unit, 0, MOST_ROWS)
-        and whole_number(found.most, max(unit, 1), MOST_ROWS)
-        and whole_number(found.grain, 0, MOST_ROWS)
-        and found.grain in (0, 1, unit)
-        and number(found.cost, 0, LARGEST_COST)
-        and isinstance(found.reason, str)
-        and type(found.any_prefix) is bool
-        and type(found.whole) is bool
-        # lists of a file, tuples of this process
-        and isinstance(found.classes, list | tuple)
-        and all(isinstance(sizes, list | tuple) for sizes in found.classes)
-        and all(map(_is_count, itertools.chain(*found.classes)))
-        and isinstance(ends, list | tuple)
-        and isinstance(prompts, list | tuple)
-        and all(type(end) is int for end in (*ends, *prompts))
-        and [end for end in ENDS if end in ends] == list(ends)
-        and [end for end in ends if end in prompts] == list(prompts)
+class _Comparison:
+    """What could be compared with the last tokens of some texts."""
+
+    def __init__(self, exact: Exactness, cache: KVCache, texts: list[SequenceCache]) -> None:
+        self.exact, self.cache, self.texts = exact, cache, texts
+        self.text = max(texts, key=lambda text: text.exact)
+
+    def next(self) -> None:
+        """The first comparison that is due, and possible."""
+        due = (self._prefix, self._end, self._crossing, self._rows, self._batch)
+        any(compare() for compare in due)
+
+    def _rows(self) -> bool:
+        """The next number of rows, where a tree or a batch would have more than it may."""
+        exact, text = self.exact, self.text
+        sizes = (exact.unit * size for size in SIZES)
+        rows = next((rows for rows in sizes if rows > exact.most and rows <= MOST_ROWS), 0)
+        if not (exact.wanted and rows and not exact.largest and len(text.tokens) >= rows):
+            return False
+        least = rows if exact.early == rows else max(rows // 2, 1)
+        if text.exact < least or not self._within_block(rows):
+            return False
+        self._judge_rows(rows)
+        return True
+
+    def _judge_rows(self, rows: int) -> None:
+        exact, text = self.exact, self.text
+        decoded, earlier = self._equal([text], rows)
+        if rows > text.exact and self._prompt_tells(text) and (decoded or not earlier):
+            exact.prefix_rows = text.prompt_rows if earlier else -1
+        if decoded:
+            exact.most = max(exact.most, rows)
+        elif earlier:  # else it was what the prompt's forward had cached that differed
+            exact.largest = rows
+        else:
+            exact.early = rows
+
+    def _prompt_tells(self, text: SequenceCache) -> bool:
+        """Whether its prompt's forward was of a size that nothing is known of."""
+        known = self.exact.prefix_rows
+        return known >= 0 and text.prompt_rows >= max(LONG_PROMPT, 2 * known)
+
+    def _prefix(self) -> bool:
+        """Whether a prompt's forward gave the bits of decoding, in a text that has just begun."""
+        unit = self.exact.unit
+        for text in self.texts:
+            if text.exact < unit <= len(text.tokens) and self._prompt_tells(text):
+                self.text = text
+                if self._within_block(unit):
+                    self._judge_rows(unit)
+                    return True
+        return False
+
+    def _end(self) -> bool:
+        """The end of visible slots that the next plain step would have."""
+        exact, text, unit = self.exact, self.text, self.exact.unit
+        rest = (len(text.tokens) + unit) % EXACT_BUCKET
+        end = next((end for end in ENDS if end >= rest), 0)
+        known = {0, *exact.ends, *exact.refuted}
+        if end in known or text.exact < unit or self.cache.runner.recorder is not None:
+            return False
+        if not self._within_block(unit):
+            return False
+        if self._equal([text], unit, exact.trying(ends=(end,)))[0]:
+            exact.ends = tuple(sorted({*exact.ends, end}))
+        else:
+            exact.refuted = tuple(sorted({*exact.refuted, end}))
+        return True
+
+    def _crossing(self) -> bool:
+        """Whether rows change with a further block of slots, shortly before a tree would see it."""
+        exact, text, unit = self.exact, self.text, self.exact.unit
+        length = len(text.tokens)
+        near = length % EXACT_BUCKET + 2 * max(exact.most, unit) > EXACT_BUCKET
+        known = exact.crossing is not None
+        if known or not near or text.exact < unit or not self._within_block(unit):
+            return False
+        exact.crossing = self._equal([text], unit, more=1)[0]
+        return True
+
+    def _batch(self) -> bool:
+        """Whether texts may share a forward, and how few rows each has in one."""
+        exact, unit, runner = self.exact, self.exact.unit, self.cache.runner
+        ready = [text for text in self.texts if text.exact >= unit]
+        if runner.compiled or len(ready) < 2:
+            return False
+        if exact.batches is None:
+            several = ready[: exact.most // unit]
+            if len(several) < 2:
+                return False
+            allowed = exact.trying(batches=True, grain=0)
+            exact.batches = self._equal(several, unit, allowed)[0]
+            return True
+        if not exact.batches or exact.grain is not None or exact.most < 3 * unit:
+            return False
+        exact.grain = self._grain(ready)
+        return True
+
+    def _grain(self, ready: list[SequenceCache]) -> int:
+        """The finest grain at which a batch gives the bits of texts alone; 0: none."""
+        exact = self.exact
+        if exact.unit == 1 or not self.cache.runner.folds:
+            return 0
+        # three texts have no multiple of the unit in all, two with a row each would have
+        for grain, texts in ((1, ready[:3]), (exact.unit, ready[:2])):
+            allowed = exact.trying(grain=grain)
+            counts = {allowed.padded(rows, len(texts)) for rows in (1, exact.unit - 1)}
+            try:
+                if all(self._equal(texts, rows, allowed)[0] for rows in counts):
+                    return grain
+            except Exception:  # a model's own code may do anything with a mask of more rows
+                LOG.warning("batches have whole units of rows: others fail", exc_info=True)
+        return 0
+
+    def _within_block(self, rows: int) -> bool:
+        """Whether the text's last `rows` tokens were evaluated behind as many blocks as now."""
+        first, last = len(self.text.tokens) - rows, len(self.text.tokens) - 1
+        # padded rows of a step near a block's end see the next one
+        inside = last % EXACT_BUCKET <= EXACT_BUCKET - self.exact.unit or bool(self.exact.crossing)
+        return inside and first // EXACT_BUCKET == last // EXACT_BUCKET
+
+    def _equal(
+        self,
+        texts: list[SequenceCache],
+        rows: int,
+        allowed: Exactness | None = None,
+        more: int = 0,
+    ) -> tuple[bool, bool]:
+        """Evaluate the last `rows` tokens of each text again; returns whether all bits are equal,
+        of those that were decoded, and of those before.
+        """
+        store, runner = self.cache.store, self.cache.runner
+        self.exact.compared += 1
+        plans, before = [], []
+        for text in texts:
+            first, end = len(text.tokens) - rows, len(text.tokens)
+            plans.append(RowPlan.chain(text.batch_slot, first, text.tokens[first:]))
+            before.append(store.text_states(text.batch_slot, first, end))
+        allowed = allowed or self.exact
+        logits_BRV, _ = runner.launch(plans, store, rows, more, exact=allowed).wait()
+        decoded = earlier = True
+        for text, states, logits_RV in zip(texts, before, logits_BRV, strict=True):
+            first, end = len(text.tokens) - rows, len(text.tokens)
+            again = store.text_states(text.batch_slot, first, end)
+            store.fill_text(text.batch_slot, states, first, end)
+            start = max(rows - text.exact, 0)  # of those that were decoded
+            for shape, old in states.items():
+                new = again[shape]
+                decoded &= torch.equal(old[:, :, start:], new[:, :, start:])
+                earlier &= torch.equal(old[:, :, :start], new[:, :, :start])
+            shown = text.logits[-(rows - start) :]
+            decoded &= all(map(torch.equal, shown, logits_RV[rows - len(shown) :]))
+        return bool(runner.ranks.least(int(decoded))), bool(runner.ranks.least(int(earlier)))
+
+
+def refusal(model: Any, exact: Exactness) -> UnsupportedModel:
+    """Why a model's texts cannot be exact, and what to do then."""
+    return UnsupportedModel(
+        f"{type(model).__name__} cannot be decoded exactly here: {exact.reason}; "
+        "leave exact at 'auto' (--no-exact): texts then equal plain decoding's up to near-ties"
     )
 
 
-def _is_count(value: Any) -> bool:
-    return whole_number(value, 1, MOST_ROWS)
+def examine(runner: Runner) -> Exactness:
+    """Compare all that decoding would compare in time, on made-up texts; kept for later runs."""
+    before = runner.exact
+    runner.exact = exact = exactness(runner, anew=True)
+    source = torch.Generator().manual_seed(0)
+    length = min(3 * MOST_ROWS // 2, runner.max_length - 1)
+    cache = runner.open(3, length + MOST_ROWS)
+    draws = torch.randint(runner.vocabulary, (3, length), generator=source).tolist()
+    start = max(min(LONG_PROMPT + 2, length // 2), 1)
+    params = SamplingParams(max_tokens=length)
+    texts = [Sequence(ids[:start], params, max_length=runner.max_length) for ids in draws]
+    try:
+        for text in texts:
+            cache.allocate(text)
+        while len(texts[0].tokens) < length and not exact.reason:
+            _follow(cache, texts, draws)
+            exact.wanted = True
+            compare(exact, cache, texts)
+        cache.close()
+    finally:
+        runner.exact = before
+    return exact
+
+
+def _follow(cache: KVCache, texts: list[Sequence], draws: list[list[int]]) -> None:
+    """One step, in which the made-up tokens are what was guessed."""
+    assert cache.runner.exact is not None
+    asked = []
+    for text, ids in zip(texts, draws, strict=True):
+        rows = min(cache.runner.exact.most, cache.runner.exact.unit)
+        at = len(text.tokens)
+        tree = TokenTree(text.pending)
+        tree.add_chain(0, ids[at : at + rows - 1], "made up")
+        asked.append(Forward("target", text, tree))
+    cache.forward(asked)
+    for text, ids, forward in zip(texts, draws, asked, strict=True):
+        at, count = len(text.tokens), len(forward.tree)
+        text.tokens += ids[at : at + count]
+        cache.commit([Commit("target", text, list(range(count)))])

@@ -9,6 +9,7 @@ import torch
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.model.batch_slots import BatchSlots
+from leapdecode.model.exact import compare
 from leapdecode.model.launched import Launched
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.sequence_cache import common_prefix, deepest_of
@@ -31,6 +32,8 @@ class KVCache(BatchSlots):
         while len(plan.missing) > keep:
             piece = plan.missing[: self.chunk]
             end, rows = plan.start + len(piece), self.runner.padded(len(piece))
+            cache.note_exact(0, [])
+            cache.prompt_rows = rows
             self._reserve(plan.start + rows)
             chunk = RowPlan(plan.batch_slot, plan.start, end, piece, [], [], [], [])
             launched = self.runner.launch([chunk], self.store, rows)
@@ -70,7 +73,7 @@ class KVCache(BatchSlots):
         answers = dict[int, ForwardResult]()
         exact, compiled = self.runner.exact, self.runner.compiled is not None
         in_order = sorted(requests, key=self._batch_slot)
-        for batch in exact.batches(in_order, compiled) if exact else [in_order]:
+        for batch in exact.split(in_order, compiled) if exact else [in_order]:
             for request, found in zip(batch, self._forward(batch), strict=True):
                 answers[request.sequence.id] = found
         return [answers[request.sequence.id] for request in requests]
@@ -115,7 +118,10 @@ class KVCache(BatchSlots):
             cache, first = self.sequences[request.sequence.id], len(plan.missing) - offset
             cache.tokens += plan.missing
             cache.evaluated = len(request.tree)
+            if plan.missing:
+                cache.note_exact(0, [])
             logits_NV = logits[number, first : first + len(plan.nodes)]
+            cache.shown = dict(zip(plan.nodes, logits_NV, strict=True)) if self.runner.exact else {}
             forwards, prefill_seconds = extra[number]
             text = request.sequence.tokens
             context = (
@@ -132,6 +138,11 @@ class KVCache(BatchSlots):
                 found.earlier_TD = cache.told()
             answers.append(found)
         return answers
+
+    def compare(self, sequences: list[Sequence]) -> None:
+        """Find out more of what exact decoding may do, from texts that wait for their next step."""
+        if self.runner.exact is not None:
+            compare(self.runner.exact, self, sequences)
 
     def _nothing(self, plans: list[RowPlan]) -> Launched:
         """The logits of no rows."""
@@ -155,7 +166,12 @@ class KVCache(BatchSlots):
                 places = [base + place for _, place in wrong]
                 moves.append((cache.batch_slot, sources, places))
             cache.tokens += [tree.tokens[node] for node in request.path]
-            cache.tree, cache.evaluated = None, 0
+            if cache.shown and not wrong and not cache.drawn:
+                logits = [cache.shown[node].clone() for node in request.path]
+                cache.note_exact(len(logits), logits)
+            else:
+                cache.note_exact(0, [])
+            cache.tree, cache.evaluated, cache.shown = None, 0, {}
         if moves:
             with torch.inference_mode():
                 self.store.move(moves)

@@ -17,7 +17,7 @@ from leapdecode.errors import (
 )
 from leapdecode.model import embedded
 from leapdecode.model.compiled import CompiledForward
-from leapdecode.model.exact import row_classes
+from leapdecode.model.exact import exactness, refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.hub import offline, quiet, unavailable
@@ -28,6 +28,7 @@ from leapdecode.model.prepacked import fits, gains, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
 from leapdecode.model.recorded import record, record_ahead
+from leapdecode.model.row_times import RowTimes, likely
 from leapdecode.model.runner import Runner
 
 ATTENTION = ("auto", "sdpa", "eager")
@@ -37,6 +38,10 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+
+# "auto" is exact where a forward of the least exact rows is likely to take at most so many times
+# one row's
+AUTO_COST = 1.15
 
 
 def pick_device(name: str) -> torch.device:
@@ -229,16 +234,24 @@ def _prepack(runner: Runner, prepack: str | bool) -> None:
 
 
 def make_exact(runner: Runner, exact: str | bool, anew: bool = False) -> None:
-    """Let the runner decode exactly, if `exact` is True or it is cheap."""
-    runner.exact = None
-    classes = row_classes(runner, whole=exact is True, anew=anew)
-    if exact is True and not classes.unit:
-        raise UnsupportedModel(
-            f"{type(runner.model).__name__} cannot be decoded exactly here: {classes.reason}; "
-            "leave exact at 'auto' (--no-exact): texts then equal plain decoding's up to near-ties"
-        )
-    if classes.cheap or (exact is True):
-        runner.exact = classes
+    """Let the runner decode exactly, if `exact` is True or that is likely to be cheap.
+
+    With `anew` what earlier runs found is not believed.
+
+    Raises `UnsupportedModel` where an earlier run has found that a model that must cannot.
+    """
+    runner.exact, found = None, exactness(runner, exact is True, anew)
+    if exact is True and found.reason:
+        raise refusal(runner.model, found)
+    if not found.reason and (exact is True or cheap(runner, found.unit)):
+        runner.exact = found
+
+
+def cheap(runner: Runner, unit: int) -> bool:
+    """Whether plain steps of `unit` rows take little more than those of one, as far as the dtype
+    and the instruction set tell. On GPUs they take 1.15 times as long.
+    """
+    return runner.device.type == "cpu" and RowTimes(*likely(runner)).ratio(unit) <= AUTO_COST
 
 
 def _compile(runner: Runner) -> None:

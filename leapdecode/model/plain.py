@@ -116,6 +116,9 @@ class PlainCache:
     def compact(self) -> None:
         """Nothing to do: texts have no slots."""
 
+    def compare(self, sequences: list[Sequence]) -> None:
+        """Nothing is claimed of bits."""
+
     def commit(self, requests: list[Commit]) -> None:
         """Nothing moves: a root is contiguous."""
 

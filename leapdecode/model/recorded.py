@@ -226,7 +226,7 @@ def record_ahead(runner: Runner) -> None:
     """
     if runner.recorder is None:
         return
-    most = MOST_ROWS if runner.exact is None else runner.exact.most
+    most = MOST_ROWS if runner.exact is None else max(runner.exact.most, runner.exact.unit)
     counts = sorted({runner.padded(rows) for rows in ALONE[1:] if rows <= most})
     bytes_per_token = max(runner.layout.bytes_per_token, 1)
     slots = min(RESERVED, runner.max_length, RESERVED_BYTES // bytes_per_token)

@@ -6,6 +6,7 @@ Shapes: B sequences in the forward, R rows of the longest of them, V vocabulary.
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import math
 import threading
@@ -39,7 +40,7 @@ from leapdecode.model.traits import (
 )
 
 if TYPE_CHECKING:
-    from leapdecode.model.exact import RowClasses
+    from leapdecode.model.exact import Exactness
 
 LOG = logging.getLogger("leapdecode")
 SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
@@ -68,7 +69,7 @@ class Runner:
         self.recorder: Recorder | None = None  # of small forwards, on a GPU
         self.hidden: HiddenStates | None = None  # where somebody asks for them
         self.prepacked: Prepacked | None = None
-        self.exact: RowClasses | None = None  # how forwards are shaped under exact decoding
+        self.exact: Exactness | None = None  # how forwards are shaped under exact decoding
         self.spare: list[SlotCache] = []
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
         self.lock = threading.RLock()  # a collected stream may give its cache back meanwhile
@@ -77,7 +78,7 @@ class Runner:
         self.turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         self.fingerprint = fingerprint(model)  # when a text joined last
         self.probed = self.fingerprint.computation  # by which the probes' results hold
-        self.set_aside: RowClasses | None = None  # `exact`, while something else runs
+        self.set_aside: Exactness | None = None  # `exact`, while something else runs
         self.as_probed = True  # whether what runs is what was probed
         self.programs = 0  # times that recorded forwards became another program
 
@@ -94,7 +95,8 @@ class Runner:
         self._forget_outputs()
         self.as_probed = self.fingerprint.computation == self.probed
         if self.as_probed:
-            self.exact, self.set_aside = self.exact or self.set_aside, None
+            # another object: texts that were decoded meanwhile were not exact
+            self.exact, self.set_aside = self.exact or copy.copy(self.set_aside), None
         elif self.exact is not None:
             self.exact, self.set_aside = None, self.exact
             LOG.warning(
@@ -124,12 +126,12 @@ class Runner:
         """`slots` rounded up to what attention may see at a time."""
         return bucketed(slots, EXACT_BUCKET if self.exact else BUCKET)
 
-    def visible(self, slots: int, prompt: bool) -> int:
+    def visible(self, slots: int, prompt: bool, exact: Exactness | None) -> int:
         """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
         recorded = self.recorder is not None and not prompt
-        if self.exact:
+        if exact:
             # whole blocks alone: a recording serves one number of slots
-            return self.bucketed(slots) if recorded else self.exact.visible(slots, prompt)
+            return bucketed(slots, EXACT_BUCKET) if recorded else exact.visible(slots, prompt)
         return self.recorder.visible(slots) if self.recorder and recorded else bucketed(slots)
 
     def padded(self, rows: int, batch: int = 1) -> int:
@@ -138,7 +140,8 @@ class Runner:
         if self.recorder is None:
             return padded
         wider = self.recorder.padded(padded, few=batch == 1 and self.exact is None)
-        return padded if self.exact and wider * batch > self.exact.most else wider
+        most = max(self.exact.most, self.exact.unit) if self.exact else wider * batch
+        return padded if wider * batch > most else wider
 
     def cache_bytes(self, room: Room) -> int:
         """What a cache of that size takes."""
@@ -217,13 +220,18 @@ class Runner:
         return self.launch(plans, cache, rows, more).wait()
 
     def launch(
-        self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
+        self,
+        plans: list[RowPlan],
+        cache: SlotCache,
+        rows: int = 0,
+        more: int = 0,
+        exact: Exactness | None = None,
     ) -> Launched:
         """Start one forward over all `plans`; nothing in here waits for the device.
 
         Every sequence gets as many rows as the longest plan, or `rows` if that is more. What is
         padded repeats the plan's first token behind its own slots, where nobody looks. `more`
-        further blocks of slots are visible.
+        further blocks of slots are visible. `exact` stands in for the runner's own shapes.
         """
         counts = [plan.count for plan in plans]
         rows = max(*counts, rows)
@@ -237,7 +245,9 @@ class Runner:
             slots.append([*plan.row_slots(), *range(plan.end, ends[-1])])
         packed = torch.tensor([ids, positions, slots]).to(self.device, non_blocking=True)
         prompt = any(plan.missing for plan in plans)
-        kv_length = min(self.visible(max(ends), prompt) + more * EXACT_BUCKET, cache.slots)
+        exact = exact or self.exact
+        visible = self.visible(max(ends), prompt, exact)
+        kv_length = min(visible + more * EXACT_BUCKET, cache.slots)
         cache.aim(
             [plan.batch_slot for plan in plans],
             packed[2],
@@ -245,7 +255,7 @@ class Runner:
             max(plan.start for plan in plans),
         )
         mask = self.form.build(plans, packed[1], kv_length, self.dtype, cache.root)
-        extra = self.exact.attended(rows) - rows if self.exact and self.exact.grain else 0
+        extra = exact.attended(rows) - rows if exact and exact.grain else 0
         if extra:
             mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)

@@ -10,6 +10,7 @@ from torch import Tensor
 from leapdecode.core import Forward, Sequence, TokenTree
 from leapdecode.model.masks import RowPlan
 
+KEPT_LOGITS = 16  # of tokens decoded exactly
 TOLD = 129  # hidden states of text before the root that are kept until they are asked for
 
 
@@ -33,6 +34,10 @@ class SequenceCache:
         reused: how many of the cached tokens were computed for other texts.
         drawn: whether the rejection verifier decides, so that what is decoded is not exact.
         earlier_TD: the hidden states of the text evaluated last, until a result tells them.
+        prompt_rows: rows of the forward that cached the end of its prompt.
+        exact: how many of the last cached tokens were decoded exactly, one step after the other.
+        logits: of the last of them, [V] each.
+        shown: the logits [V] of the tree's nodes, under exact decoding.
     """
 
     batch_slot: int
@@ -46,6 +51,10 @@ class SequenceCache:
     reused: int = 0
     drawn: bool = False
     earlier_TD: Tensor | None = None
+    prompt_rows: int = 0
+    exact: int = 0
+    logits: list[Tensor] = field(default_factory=list)
+    shown: dict[int, Tensor] = field(default_factory=dict)
 
     @property
     def lacks_prompt(self) -> bool:
@@ -62,6 +71,11 @@ class SequenceCache:
         """Keep hidden states of text that was evaluated."""
         known = [] if self.earlier_TD is None else [self.earlier_TD]
         self.earlier_TD = torch.cat([*known, states_TD[-TOLD:]])[-TOLD:]
+
+    def note_exact(self, count: int, logits: list[Tensor]) -> None:
+        """So many tokens more were decoded exactly; with 0, none of those cached counts as such."""
+        self.exact = self.exact + count if count else 0
+        self.logits = [*self.logits, *logits][-KEPT_LOGITS:] if count else []
 
     def told(self) -> Tensor | None:
         """What is kept of hidden states, once."""
@@ -91,6 +105,7 @@ class SequenceCache:
         """Keep what is cached of `text`, and no tree."""
         self.agreed = common_prefix(self.tokens, text, min(self.agreed, len(text)))
         del self.tokens[self.agreed :]
+        self.note_exact(0, [])
         self.tree, self.evaluated = None, 0
 
 
