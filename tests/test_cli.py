@@ -308,7 +308,7 @@ def test_a_draft_that_is_not_used_is_said(tmp_path):
     assert (done.returncode, done.stderr.decode().count("changes nothing")) == (0, 1)
 
 
-def test_a_refused_model_and_its_fallback(tmp_path):
+def test_a_model_that_verifies_no_trees_is_decoded_plainly_or_refused(tmp_path):
     from tiny import REFUSED, new_model
     from transformers import AutoTokenizer
 
@@ -316,12 +316,13 @@ def test_a_refused_model_and_its_fallback(tmp_path):
     config.vocab_size = 2048
     new_model(config, attention="eager").float().save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(embedded.checked("target")).save_pretrained(tmp_path)
-    refused = run("generate", "def", "-m", str(tmp_path))
+    refused = run("generate", "def", "-m", str(tmp_path), "--no-fallback")
     assert refused.returncode == 2
     assert len(refused.stderr.decode().strip().splitlines()) == 1
     assert "recurrent" in refused.stderr.decode()
-    plain = run("generate", "def", "-m", str(tmp_path), "--fallback", "--max-tokens", "5", "--json")
+    plain = run("generate", "def", "-m", str(tmp_path), "--max-tokens", "5", "--json")
     assert json.loads(plain.stdout)["method"] == "autoregressive"
+    assert plain.stderr.decode().count("it is decoded plainly") == 1
 
 
 def test_stdin_that_is_no_text():

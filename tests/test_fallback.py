@@ -96,11 +96,11 @@ def generated(model, prompt):
 
 def test_the_text_is_that_of_full_forwards_and_of_transformers(model):
     llm = LLM(model, fallback="autoregressive")
-    assert isinstance(llm.runner, PlainRunner)
     for prompt in prompts(4):
         found = llm.generate(prompt, sampling=SHORT).token_ids
         assert found == full_forwards(model, prompt)
         assert found == generated(model, prompt)
+    assert isinstance(llm.runner, PlainRunner)
 
 
 def test_a_prompt_of_one_token_starts_afresh(model):
@@ -120,9 +120,9 @@ def test_texts_that_take_turns_do_not_mix(model):
     assert [list(text) for text in zip(*pieces, strict=True)] == alone
 
 
-def test_without_a_fallback_the_message_names_it(model):
-    with pytest.raises(UnsupportedModel, match="fallback='autoregressive'") as caught:
-        LLM(model)
+def test_where_plain_decoding_is_not_wanted_the_message_names_the_way_out(model):
+    with pytest.raises(UnsupportedModel, match="fallback=False") as caught:
+        LLM(model, fallback=False).generate([3, 4, 5], sampling=SHORT)
     assert "\n" not in str(caught.value)
 
 
@@ -161,7 +161,7 @@ REFUSED_TWICE = {
 def test_what_cannot_be_decoded_at_all_is_refused_with_both_reasons(name, fallback):
     make, reason = REFUSED_TWICE[name]
     with pytest.raises(UnsupportedModel, match=reason) as caught:
-        LLM(make(), fallback=fallback)
+        LLM(make(), fallback=fallback).generate([3, 4, 5, 6, 7], sampling=SHORT)
     assert "cannot verify token trees: " in str(caught.value)
     assert "nor can it be decoded plainly: " in str(caught.value)
     assert "--fallback" not in str(caught.value)

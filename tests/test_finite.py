@@ -134,7 +134,7 @@ def test_a_model_that_forbids_its_padding_itself_is_decoded():
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_what_is_no_logit_is_still_damage(value):
     with pytest.raises(DamagedModel, match="not finite"):
-        LLM(forbidding(value))
+        LLM(forbidding(value)).generate(GOOD)
 
 
 def test_what_only_one_forward_forbids_is_a_difference():

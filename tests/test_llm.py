@@ -342,7 +342,7 @@ def test_a_model_of_nans_is_refused_even_with_a_fallback():
     with torch.no_grad():
         model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(DamagedModel, match="not finite"):
-        LLM(model, fallback="autoregressive")
+        LLM(model).generate([3, 4, 5])
 
 
 def test_a_tokenizer_of_another_model_is_told(llm):

@@ -79,7 +79,7 @@ def test_a_wrapped_model_decodes_as_transformers_does(name):
 def test_an_adapter_that_waits_for_certain_tokens_is_refused():
     model = with_lora(llama(), alora_invocation_tokens=[5, 6])
     with pytest.raises(UnsupportedModel, match="alora_invocation_tokens"):
-        LLM(model)
+        LLM(model, fallback=False)
 
 
 class Steered(LlamaForCausalLM):
@@ -145,9 +145,9 @@ def test_a_constant_argument_of_generation_is_given_to_every_forward():
 def test_an_argument_that_depends_on_the_text_is_refused_by_name(kind):
     model, prompt = own(kind), prompts(4)[3]
     with pytest.raises(UnsupportedModel, match="strength"):
-        LLM(model)
+        LLM(model, fallback=False)
     with pytest.raises(UnsupportedModel, match="strength"):
-        generated(model, prompt, custom_generate=decoding("prompt_lookup"))
+        generated(model, prompt, custom_generate=decoding("prompt_lookup", fallback=False))
 
 
 def test_an_argument_that_depends_on_the_text_is_there_in_plain_decoding():
@@ -158,7 +158,7 @@ def test_an_argument_that_depends_on_the_text_is_there_in_plain_decoding():
 
 
 def test_the_same_model_prepared_in_another_way_is_looked_at_again():
-    model, prompt, chosen = own(LlamaForCausalLM), prompts(4)[3], decoding("prompt_lookup")
+    model, prompt, chosen = own(LlamaForCausalLM), prompts(4)[3], decoding("suffix", fallback=False)
     plain = generated(model, prompt, custom_generate=chosen)
     assert plain == generated(model, prompt)
     usual = model.prepare_inputs_for_generation
@@ -194,9 +194,9 @@ def learnt_prompt(name):
 def test_a_learnt_prompt_is_refused_by_name(name):
     model, prompt = learnt_prompt(name), prompts(4)[3]
     with pytest.raises(UnsupportedModel, match="prepare_inputs_for_generation"):
-        LLM(model)
+        LLM(model, fallback=False)
     with pytest.raises(UnsupportedModel, match="prepare_inputs_for_generation"):
-        generated(model, prompt, custom_generate=decoding("prompt_lookup"))
+        generated(model, prompt, custom_generate=decoding("prompt_lookup", fallback=False))
 
 
 @pytest.mark.skipif(

@@ -1,5 +1,7 @@
 """Models that cannot verify trees are refused with a reason, or decoded plainly."""
 
+import re
+
 import pytest
 import torch
 from tiny import CONFIGS, GROUPED, REFUSED, new_model, prompts
@@ -25,20 +27,47 @@ from leapdecode.model.probe import probe
 from leapdecode.model.runner import Runner
 from leapdecode.model.traits import context_length, masks_of, window_matters
 
+LATE = ("gpt_neo", "falcon_alibi")  # only a forward shows it
+
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_with_a_reason_and_a_way_out(name):
+def test_refused_with_a_reason_and_a_way_out_where_plain_decoding_is_not_wanted(name):
     config, reason = REFUSED[name]
+    model, told, sampling = new_model(config(), attention="eager"), [], SamplingParams(max_tokens=9)
+
+    def first_text():
+        llm = LLM(model, fallback=False)
+        assert name in LATE
+        for piece in llm.stream(prompts()[1], sampling=sampling):
+            told.append(piece)
+
     with pytest.raises(UnsupportedModel, match=reason) as caught:
-        prepare(new_model(config(), attention="eager"))
-    assert "fallback" in str(caught.value)
+        first_text()
+    assert told == []
+    assert "fallback=False" in str(caught.value)
     assert "\n" not in str(caught.value)
+    if name in LATE:
+        llm = LLM(model, fallback=False)
+        for _ in range(2):
+            with pytest.raises(UnsupportedModel, match=reason):
+                llm.generate(prompts()[0], sampling=sampling)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_why_texts_are_decoded_plainly_is_told(name, caplog):
+    config, reason = REFUSED[name]
+    llm = LLM(new_model(config(), attention="eager"))
+    assert (llm.plain_reason is None) == (name in LATE)
+    for prompt in prompts()[:2]:
+        llm.generate(prompt, sampling=SamplingParams(max_tokens=9))
+    assert re.search(reason, llm.plain_reason)
+    assert caplog.text.count("it is decoded plainly") == 1
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_fallback_gives_the_text_of_transformers(name):
     model = new_model(REFUSED[name][0](), attention="eager")
-    llm = LLM(model, fallback="autoregressive")
+    llm = LLM(model)
     sampling = SamplingParams(max_tokens=16, ignore_eos=True)
     given = prompts(3)
     found = llm.generate(given, method="lookahead", sampling=sampling)
@@ -180,12 +209,13 @@ def test_flash_and_flex_attention_are_refused_with_the_way_out():
     model = new_model(CONFIGS["llama"]())
     model.config._attn_implementation = "flash_attention_2"
     with pytest.raises(UnsupportedModel, match="sdpa"):
-        prepare(model)
+        prepare(model, False)
 
 
 def test_an_unknown_fallback_is_refused():
-    with pytest.raises(OptionError, match="autoregressive"):
-        LLM(new_model(CONFIGS["llama"]()), fallback="beam")
+    for wrong in ("beam", True):
+        with pytest.raises(OptionError, match="False refuses it"):
+            LLM(new_model(CONFIGS["llama"]()), fallback=wrong)
 
 
 @pytest.mark.parametrize("name", ["mistral", "llama"])

@@ -33,7 +33,10 @@ TrustOption = Annotated[
     bool, typer.Option("--trust-remote-code", help="run code that comes with the model")
 ]
 FallbackOption = Annotated[
-    bool, typer.Option("--fallback", help="decode plainly what cannot verify token trees")
+    bool,
+    typer.Option(
+        "--fallback/--no-fallback", help="decode plainly, or refuse, what cannot verify token trees"
+    ),
 ]
 CompileOption = Annotated[
     bool, typer.Option("--compile", help="compile small forwards: slower to load, faster steps")
@@ -207,7 +210,7 @@ def open_llm(
             _show_log(console)
         llm = LLM(
             model, draft=draft, device=device, dtype=dtype, attn_implementation=attn,
-            trust_remote_code=trust, fallback="autoregressive" if fallback else None,
+            trust_remote_code=trust, fallback=None if fallback else False,
             exact="auto" if exact is None else exact,
             prepack="auto" if prepack is None else prepack, quantize=quantize, compile=compiled,
             cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,

@@ -43,7 +43,7 @@ def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("defaults", f"{defaults} (of the model; --generation-config ignore)"))
     if not report["trees"]:
         why = f"token trees: no: {report['reason']}"
-        return [*facts, ("probe", f"{why}; it can be decoded plainly with --fallback")]
+        return [*facts, ("probe", f"{why}; it is decoded plainly")]
     probe = report["probe"]
     worst = f"{probe['worst']:.1g} of the logits' spread (allowed {probe['tolerance']:.1g})"
     return [

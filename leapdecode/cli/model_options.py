@@ -54,7 +54,7 @@ class Models:
     prepack: PrepackOption = None
     quantize: QuantizeOption = None
     cache_memory: CacheMemoryOption = None
-    fallback: FallbackOption = False
+    fallback: FallbackOption = True
     generation_config: GenerationConfigOption = "auto"
     no_keep: NoKeepOption = False
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, StepEvent
-from leapdecode.engine.decoding import Decoding
+from leapdecode.engine.decoding import Decoding, decode
 from leapdecode.methods.base import Method
 from leapdecode.verify.sampler import Sampler
 
@@ -57,6 +57,12 @@ class ActiveRequest:
         """The forward that it waits for, not run yet."""
         asks = isinstance(self.pending, Forward) and self.answer is None
         return self.pending if asks else None  # type: ignore[return-value]
+
+    def begin_again(self, method: Method) -> None:
+        """Go on from the text as it is by another method."""
+        self.stop()
+        self.method, self.decoding = method, decode(method, self.sequence)
+        self.exactness, self.recovered = None, False
 
     def fail(self, error: Exception) -> None:
         """End the text: its own callback, processor or logits make it impossible to go on."""

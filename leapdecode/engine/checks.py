@@ -95,8 +95,12 @@ def fingerprint(tokenizer: Any, vocabulary: int) -> str:
     return hashlib.sha256(entries.encode()).hexdigest()[:16]
 
 
-def check_exact(target: Any) -> None:
-    """Raise `UnsupportedModel` where texts must be exact and have proved not to be."""
+def check_target(target: Any) -> None:
+    """Raise `UnsupportedModel` where the model has proved to verify no trees and may not be decoded
+    plainly, or where texts must be exact and have proved not to be.
+    """
+    if getattr(target, "refusal", None) is not None:
+        raise target.refusal
     exact = getattr(target, "exact", None)
     if exact is not None and exact.reason and exact.required:
         raise refusal(target.model, exact)

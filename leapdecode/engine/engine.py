@@ -12,10 +12,12 @@ from leapdecode.engine.places import Model, Places
 from leapdecode.engine.schedulers.base import Scheduler
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
-from leapdecode.engine.starting import start
+from leapdecode.engine.starting import plain_method, start
 from leapdecode.engine.turn import Turn
 from leapdecode.engine.workers import Workers
-from leapdecode.errors import CacheMemoryError, OptionError
+from leapdecode.errors import CacheMemoryError, OptionError, UnsupportedModel
+from leapdecode.model.plain import plain_runner
+from leapdecode.model.runner import Runner
 from leapdecode.pools.store import EarlierTexts
 
 
@@ -205,6 +207,30 @@ class Engine:
                     self.workers.start(work)
         for work in self.workers.wait():
             self.turn.finish(work)
+        if self.turn.refused is not None:
+            refused, self.turn.refused = self.turn.refused, None
+            self._go_on_plainly(refused)
+
+    def _go_on_plainly(self, refused: UnsupportedModel) -> None:
+        """Decode by plain forwards alone, from the last token of each text that was checked."""
+        self._drain()
+        target = self.models["target"]
+        assert isinstance(target, Runner), "a plain runner has no trees to refuse"
+        try:
+            target.plain = plain_runner(target.model, refused, target.may_be_plain)
+        except UnsupportedModel as error:
+            for one in list(self.active):
+                one.fail(error)
+            target.refusal = error
+            return
+        self.models = {"target": target.plain}
+        self.places.close()
+        self.places.models = self.turn.models = self.models
+        for one in self.unfinished.values():
+            if one.sequence.finish_reason is None:
+                one.begin_again(plain_method())
+        for one in self.active:
+            self.places.join(one, ())
 
     def _turns(self) -> dict[str, list[ActiveRequest]]:
         """By model that does not run, whose forwards are next."""

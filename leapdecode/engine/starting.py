@@ -8,9 +8,9 @@ from leapdecode.core import Request, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.checks import (
     check_budget,
-    check_exact,
     check_length,
     check_salt,
+    check_target,
     check_verification,
 )
 from leapdecode.engine.decoding import decode
@@ -47,7 +47,7 @@ def start(
     check_budget(request.budget)
     check_salt(request.cache_salt)
     check_length(request.prompt_ids, target.max_length)
-    check_exact(target)
+    check_target(target)
     method, budget = configured(request, models)
     planner, pool = shared.given(method, budget, batch_size, request.pool)
     if planner is not None:
@@ -84,4 +84,9 @@ def method_of(request: Request, models: Mapping[str, Any]) -> Method:
         raise OptionError(
             f"method {method.name!r} needs a draft model; pass draft=... (--draft MODEL)"
         )
-    return make("autoregressive", {}) if isinstance(models["target"], PlainRunner) else method
+    return plain_method() if isinstance(models["target"], PlainRunner) else method
+
+
+def plain_method() -> Method:
+    """Plain decoding."""
+    return make("autoregressive", {})

@@ -13,9 +13,10 @@ from leapdecode.engine.counting import count, count_prefill, learn_times
 from leapdecode.engine.places import Model, Places
 from leapdecode.engine.shared import Shared
 from leapdecode.engine.work import Work
-from leapdecode.errors import NotFinite
+from leapdecode.errors import DamagedModel, NotFinite, UnsupportedModel
 from leapdecode.model.exact import Exactness, refusal
 from leapdecode.model.runner import Runner
+from leapdecode.model.traits import first_line
 from leapdecode.verify.sampler import NOT_FINITE
 
 LOG = logging.getLogger("leapdecode")
@@ -26,6 +27,7 @@ class Turn:
 
     Attributes:
         running: by model, the forward that is under way.
+        refused: why the target has just turned out not to verify trees.
         behind: by model, commits of the target that a draft's cache is still to follow, because
             the draft is running.
     """
@@ -42,6 +44,7 @@ class Turn:
         self.shared = shared
         self.on_forward = on_forward
         self.running: dict[str, Work] = {}
+        self.refused: UnsupportedModel | None = None
         self.behind: dict[str, list[Commit]] = {}
 
     def settle(self, active: list[ActiveRequest]) -> None:
@@ -206,9 +209,25 @@ class Turn:
             if work.ready:
                 self._take_results(work)
         except Exception as error:  # a model's own code may raise anything
+            self.refused = self._refusal(work.model, error)
+            if self.refused is not None:
+                return
             for one in work.requests:
                 one.fail(error)
             self.places.spoilt()
+
+    def _refusal(self, name: str, error: Exception) -> UnsupportedModel | None:
+        """Why a model cannot verify trees, where an error in a forward of a new kind shows it."""
+        runner = self.models[name]
+        check = runner.check if isinstance(runner, Runner) else None
+        if check is None or not check.trying or isinstance(error, torch.OutOfMemoryError):
+            return None
+        if isinstance(error, DamagedModel):
+            return None
+        if isinstance(error, UnsupportedModel):
+            return error
+        LOG.debug("a tree's forward fails", exc_info=True)
+        return UnsupportedModel(f"a tree's forward fails ({first_line(error)})")
 
     def _take_chunk(self, work: Work) -> None:
         """Count the missing text that was evaluated alone."""

@@ -24,6 +24,7 @@ from leapdecode.hf.rows import Row
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT, make
 from leapdecode.model.cache_names import CACHE
+from leapdecode.model.load import check_fallback
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
@@ -35,7 +36,7 @@ def decoding(
     *,
     draft: Any = None,
     streamer: Any = None,
-    fallback: str | None = None,
+    fallback: str | bool | None = None,
     **options: Any,
 ) -> "Decoding":
     """A `custom_generate` callable that decodes with `method` and its `options`.
@@ -61,15 +62,16 @@ def decoding(
 
     `stats` holds one `Stats` per row of the last call.
     """
-    if fallback not in (None, "autoregressive"):
-        raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
+    check_fallback(fallback)
     return Decoding(make(method, options), draft, streamer, fallback)
 
 
 class Decoding:
     """A configured decoding method in the form that `generate(custom_generate=...)` calls."""
 
-    def __init__(self, method: Method, draft: Any, streamer: Any, fallback: str | None) -> None:
+    def __init__(
+        self, method: Method, draft: Any, streamer: Any, fallback: str | bool | None
+    ) -> None:
         if method.needs_draft and draft is None:
             way_out = f"pass decoding({method.name!r}, draft=model)"
             raise OptionError(f"method {method.name!r} needs a draft model; {way_out}")
@@ -142,7 +144,7 @@ class Decoding:
             models = {"target": using.enter_context(self.runners.of(model, self.fallback))}
             if self.draft is not None and (self.method.needs_draft or self.method.takes_draft):
                 # a draft that cannot be rolled back is no draft
-                models["draft"] = using.enter_context(self.runners.of(self.draft, None))
+                models["draft"] = using.enter_context(self.runners.of(self.draft, False))
             if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
                 message = f"draft and target have other vocabularies ({sizes})"
                 raise OptionError(f"{message}; choose a draft with the target's")

@@ -40,7 +40,7 @@ def generate_batch(
     *,
     method: str = DEFAULT,
     draft: Any = None,
-    fallback: str | None = None,
+    fallback: str | bool | None = None,
     batch_size: int = 8,
     return_logprobs: bool = False,
     record_timestamps: bool = False,

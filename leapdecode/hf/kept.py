@@ -30,12 +30,13 @@ class Runners:
         self.lock = threading.Lock()
 
     @contextlib.contextmanager
-    def of(self, model: Any, fallback: str | None) -> Iterator[Runner | PlainRunner]:
+    def of(self, model: Any, fallback: str | bool | None) -> Iterator[Runner | PlainRunner]:
         """The model's runner, made anew when the model is no longer what it was made from."""
         with self.lock:
             kept, facts = self.kept.get(model), facts_of(model)
             if kept is None or kept.facts != facts:
                 kept = self.kept[model] = Kept(prepare(model, fallback), facts)
+            kept.runner = getattr(kept.runner, "plain", None) or kept.runner
             kept.users += 1
             kept.runner.model = model
         try:

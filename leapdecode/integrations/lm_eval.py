@@ -37,7 +37,7 @@ class LeapdecodeLM(HFLM):  # type: ignore[misc]
         pretrained: as `hf` takes it; "demo" is the embedded pair.
         method: a name that `leapdecode methods` lists.
         draft: a name or folder of a draft model, for methods that take one.
-        fallback: "autoregressive" decodes plainly what cannot verify token trees.
+        fallback: False refuses what cannot verify token trees, instead of decoding it plainly.
         arguments: further ones of `hf`, and options of the method by name.
 
     Raises `OptionError` for what cannot be decoded in trees, and for an encoder-decoder.
@@ -48,7 +48,7 @@ class LeapdecodeLM(HFLM):  # type: ignore[misc]
         pretrained: Any,
         method: str = DEFAULT,
         draft: str | None = None,
-        fallback: str | None = None,
+        fallback: str | bool | None = None,
         **arguments: Any,
     ) -> None:
         for name, way_out in REFUSED.items():

@@ -27,6 +27,7 @@ from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, run
 from leapdecode.methods.base import Method
 from leapdecode.model.load import make_exact, prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
+from leapdecode.model.plain import PlainRunner
 from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.model.ranks import ALONE, check_whole, joined
 from leapdecode.model.runner import Runner
@@ -46,8 +47,9 @@ class LLM:
             dtype (bfloat16 for GGUF; float32 for float16 on a CPU), and sdpa attention if it can.
             Device "offload" keeps layers that do not fit in the CPU's memory or on disk.
         trust_remote_code: run code that comes with the model and the draft.
-        fallback: "autoregressive" decodes plainly what cannot verify token trees, instead of
-            refusing it.
+        fallback: a model that cannot verify token trees is decoded plainly, see `plain_reason`;
+            False refuses it, when it is loaded or at the first text. "autoregressive" is None's
+            older name.
         exact: "auto", True or False: decode so that every method, batch and neighbour gives
             bit-identical logits, in half precision too, see `leapdecode.model.exact`. True refuses
             models that have no such way on this machine; "auto" decodes exactly where that costs
@@ -92,7 +94,7 @@ class LLM:
         dtype: Any = "auto",
         attn_implementation: str = "auto",
         trust_remote_code: bool = False,
-        fallback: str | None = None,
+        fallback: str | bool | None = None,
         exact: str | bool = "auto",
         prepack: str | bool = "auto",
         quantize: str | None = None,
@@ -118,9 +120,9 @@ class LLM:
             self.draft, other = load(draft, "draft", options, None)
             check_vocabularies(self.tokenizer, other, self.model, self.draft)
         packs = [ranks.size == 1 and prepacks(prepack, given) for given in (model, draft)]
-        self.runner = prepare(self.model, fallback, compile, exact, packs[0], quantize, ranks)
+        self.prepared = prepare(self.model, fallback, compile, exact, packs[0], quantize, ranks)
         self.draft_runner = (
-            prepare(self.draft, compiled=compile, prepack=packs[1], quantize=quantize, ranks=ranks)
+            prepare(self.draft, False, compile, False, packs[1], quantize, ranks)
             if self.draft is not None
             else None
         )
@@ -136,6 +138,16 @@ class LLM:
             if isinstance(runner, Runner):
                 runner.turn = self.lock
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
+
+    @property
+    def runner(self) -> Runner | PlainRunner:
+        """What decodes the target."""
+        return getattr(self.prepared, "plain", None) or self.prepared
+
+    @property
+    def plain_reason(self) -> str | None:
+        """Why texts are decoded plainly; None while nothing has shown that they must be."""
+        return self.runner.reason if isinstance(self.runner, PlainRunner) else None
 
     @property
     def exact(self) -> bool:

@@ -110,17 +110,28 @@ class KVCache(BatchSlots):
             extra.append(self._prefill(request, plan, self._kept(plan, requests, number)))
         rows = self.runner.padded(max(plan.count for plan in plans), len(plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
+        texts, check = [self.sequences[request.sequence.id] for request in requests], None
+        if rows and requests[0].model == "target":
+            check = self.runner.check  # what a draft gives are guesses
+        if check is not None:
+            check.expect(requests, plans, texts, self.chunk)
         launched = self.runner.launch(plans, self.store, rows) if rows else self._nothing(plans)
         logits, seconds = launched.wait()
         offset = min(len(plan.missing) for plan in plans)
+        firsts = [len(plan.missing) - offset for plan in plans]
+        own = [
+            logits_RV[first : first + len(plan.nodes)]
+            for logits_RV, first, plan in zip(logits, firsts, plans, strict=True)
+        ]
+        if check is not None:
+            check.look(self.store, requests, plans, own, rows)
         answers = list[ForwardResult]()
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
-            cache, first = self.sequences[request.sequence.id], len(plan.missing) - offset
+            cache, logits_NV = texts[number], own[number]
             cache.tokens += plan.missing
             cache.evaluated = len(request.tree)
             if plan.missing:
                 cache.note_exact(0, [])
-            logits_NV = logits[number, first : first + len(plan.nodes)]
             cache.shown = dict(zip(plan.nodes, logits_NV, strict=True)) if self.runner.exact else {}
             forwards, prefill_seconds = extra[number]
             text = request.sequence.tokens

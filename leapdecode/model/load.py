@@ -30,6 +30,7 @@ from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
 from leapdecode.model.recorded import record, record_ahead
 from leapdecode.model.row_times import RowTimes, likely
 from leapdecode.model.runner import Runner
+from leapdecode.model.tree_check import TreeCheck
 
 ATTENTION = ("auto", "sdpa", "eager")
 DTYPES = {
@@ -182,41 +183,40 @@ def resolve(name: str, role: str) -> str:
 
 def prepare(
     model: Any,
-    fallback: str | None = None,
+    fallback: str | bool | None = None,
     compiled: bool = False,
     exact: str | bool = False,
     prepack: str | bool = False,
     quantize: str | None = None,
     ranks: Ranks = ALONE,
 ) -> Runner | PlainRunner:
-    """A probed runner; with `fallback="autoregressive"` a plain one where the model cannot verify
-    trees.
+    """What decodes a model: a runner, or a plain one where its class cannot verify trees.
 
-    With `compiled` its forwards are compiled, and probed once more; raises `OptionError` where that
-    fails. With `prepack` it computes by prepacked weights where it can ("auto": where that is
-    faster, and takes little of the free memory). With `quantize="int8"` it is another model, whose
-    linear layers compute in 8-bit integers; one that cannot verify trees is refused. With `exact`
-    it decodes exactly where it can ("auto": where that is cheap); raises `UnsupportedModel` where
-    it must and cannot. `ranks` hold the parts of the model.
+    Where only the first text shows that it cannot, the engine goes on plainly (`tree_check`). With
+    `fallback=False` such models are refused, and so are those that are quantized or have several
+    `ranks`, which hold the parts of the model. With `compiled` its forwards are compiled, and
+    probed; raises `OptionError` where that fails. With `prepack` it computes by prepacked weights
+    where it can ("auto": where that is faster, and takes little of the free memory). With
+    `quantize="int8"` it is another model, whose linear layers compute in 8-bit integers. With
+    `exact` it decodes exactly where it can ("auto": where that is cheap); raises `UnsupportedModel`
+    where it must and is known not to.
     """
-    if fallback not in (None, "autoregressive"):
-        raise OptionError(f"fallback={fallback!r}: the one fallback is 'autoregressive'")
+    check_fallback(fallback)
     if offloaded(model, compile=compiled, quantize=quantize, prepack=prepack is True):
         prepack = False
+    plainly = fallback is not False and quantize is None and ranks.size == 1
     try:
         runner = Runner(model)
-        runner.ranks = ranks
+        runner.ranks, runner.may_be_plain = ranks, plainly
         if quantize == INT8:
             runner.prepacked = quantized_model(model, runner.try_rows)
         elif prepack:
             _prepack(runner, prepack)
-        probe(runner)
     except (DamagedModel, OptionError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        return plain_runner(
-            model, error, fallback if quantize is None and ranks.size == 1 else None
-        )
+        return plain_runner(model, error, plainly)
+    runner.check = TreeCheck(runner)
     if compiled:
         _compile(runner)
     record(runner)
@@ -224,6 +224,15 @@ def prepare(
         make_exact(runner, exact)
     record_ahead(runner)
     return runner
+
+
+def check_fallback(fallback: Any) -> None:
+    """Raise `OptionError` unless it says whether a model may be decoded plainly."""
+    if fallback not in (None, "autoregressive") and fallback is not False:
+        raise OptionError(
+            f"fallback={fallback!r}: None or 'autoregressive' decodes plainly what cannot verify "
+            "token trees, False refuses it"
+        )
 
 
 def _prepack(runner: Runner, prepack: str | bool) -> None:

@@ -169,11 +169,11 @@ def first_arguments(model: Any, ids: Tensor, cached: bool = True) -> dict[str, A
     return made
 
 
-def plain_runner(model: Any, error: Exception, fallback: str | None) -> PlainRunner:
-    """A runner for `fallback` "autoregressive" where trees are refused by `error`.
+def plain_runner(model: Any, error: Exception, allowed: bool = True) -> PlainRunner:
+    """A runner that decodes plainly where trees are refused by `error`, with a note.
 
-    Without a fallback `UnsupportedModel` is raised.
-    Its message names the fallback where that works, and says why where it does not.
+    Raises `UnsupportedModel` where that is not `allowed`, naming the way out, or does not work
+    either.
     """
     known = isinstance(error, UnsupportedModel)
     reason = str(error) if known else f"a forward fails ({first_line(error)})"
@@ -184,7 +184,8 @@ def plain_runner(model: Any, error: Exception, fallback: str | None) -> PlainRun
         raise
     except UnsupportedModel as also:
         raise UnsupportedModel(f"{message}; nor can it be decoded plainly: {also}") from also
-    if fallback is None:
-        way_out = "fallback='autoregressive' (--fallback) decodes it plainly"
+    if not allowed:
+        way_out = "it is decoded plainly without fallback=False (--no-fallback)"
         raise UnsupportedModel(f"{message}; {way_out}") from error
+    LOG.warning("%s; it is decoded plainly, one token per forward", message)
     return runner

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from leapdecode.errors import UnsupportedModel
 from leapdecode.model.cache_names import cache_name
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.fingerprint import fingerprint
@@ -41,6 +42,8 @@ from leapdecode.model.traits import (
 
 if TYPE_CHECKING:
     from leapdecode.model.exact import Exactness
+    from leapdecode.model.plain import PlainRunner
+    from leapdecode.model.tree_check import TreeCheck
 
 LOG = logging.getLogger("leapdecode")
 SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
@@ -70,6 +73,10 @@ class Runner:
         self.hidden: HiddenStates | None = None  # where somebody asks for them
         self.prepacked: Prepacked | None = None
         self.exact: Exactness | None = None  # how forwards are shaped under exact decoding
+        self.check: TreeCheck | None = None  # of its first forwards, while decoding
+        self.plain: PlainRunner | None = None  # what decodes instead, once that has failed
+        self.may_be_plain = True
+        self.refusal: UnsupportedModel | None = None  # what later texts are refused with
         self.spare: list[SlotCache] = []
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
         self.lock = threading.RLock()  # a collected stream may give its cache back meanwhile
