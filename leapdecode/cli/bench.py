@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import (
-    BudgetOption,
     JsonOption,
+    OtherBudgetOption,
     check_drafts,
     counting_progress,
     print_json,
@@ -75,7 +75,7 @@ def bench(
         typer.Option(help="keep the tokens that make up this probability"),
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="of the prompts and of sampling")] = 0,
-    budget: BudgetOption = None,
+    budget: OtherBudgetOption = None,
     peers: Annotated[str | None, typer.Option(help=PEERS)] = None,
     output: Annotated[
         Path | None,

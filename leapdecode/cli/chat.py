@@ -47,7 +47,7 @@ def chat(
     repetition_penalty: PenaltyOption = None,
     seed: SeedOption = 0,
     stop: StopOption = None,
-    budget: BudgetOption = None,
+    budget: BudgetOption = "auto",
     color: ColorOption = None,
     json: JsonOption = False,
     *,

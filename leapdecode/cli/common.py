@@ -87,15 +87,15 @@ NoKeepOption = Annotated[
         "starts",
     ),
 ]
-BudgetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--budget",
-        "--row-budget",  # its former name
-        metavar="N|auto",
-        help="most tokens in a forward, per text; auto: as many as pay on this machine",
-    ),
-]
+BUDGET = typer.Option(
+    "--budget",
+    "--row-budget",  # its former name
+    metavar="N|auto|none",
+    help="most tokens in a forward, per text; auto: as many as pay on this machine; none: all, as "
+    "in the papers",
+)
+BudgetOption = Annotated[str, BUDGET]
+OtherBudgetOption = Annotated[str | None, BUDGET]  # None: a preset's own
 JsonOption = Annotated[
     bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")
 ]
@@ -162,14 +162,14 @@ def _value(owner: str, key: str, value: str, default: Any) -> Any:
     return value
 
 
-def parse_budget(value: str | None) -> int | str | None:
-    """`--budget` as a number, "auto" or None."""
-    if value is None or value == "auto":
+def parse_budget(value: str) -> int | str:
+    """`--budget` as a number, "auto" or "none"."""
+    if value in ("auto", "none"):
         return value
     try:
         return int(value)
     except ValueError:
-        raise OptionError(f"--budget {value!r} must be a whole number or auto") from None
+        raise OptionError(f"--budget {value!r} must be a whole number, auto or none") from None
 
 
 def print_json(document: Any) -> None:

@@ -11,7 +11,7 @@ PLAIN = "autoregressive"
 EXTRAS = ("budget=", "row_budget=", "verification=", "exact=", "scheduler=")
 
 
-def parse_methods(wanted: str, budget: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+def parse_methods(wanted: str, budget: str = "auto") -> list[tuple[str, dict[str, Any]]]:
     """(method, options) pairs with plain decoding first; raises user errors with suggestions."""
     if not wanted.strip():
         raise OptionError("--methods is empty; `leapdecode methods` lists them")
@@ -37,7 +37,7 @@ def parse_methods(wanted: str, budget: str | None = None) -> list[tuple[str, dic
         if "exact" in extras:
             options["exact"] = parse_exact(extras["exact"])
         limit = parse_budget(extras.get("budget", extras.get("row_budget", budget)))
-        if limit is not None and name != PLAIN:
+        if limit != "auto" and name != PLAIN:
             from leapdecode.engine.checks import check_budget
 
             check_budget(limit)

@@ -63,7 +63,7 @@ def generate(
         str | None,
         typer.Option("--scheduler", "--executor", help="single, batched, scheduled"),
     ] = None,
-    budget: BudgetOption = None,
+    budget: BudgetOption = "auto",
     pool: Annotated[
         Path | None,
         typer.Option(

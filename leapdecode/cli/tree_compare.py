@@ -93,6 +93,7 @@ def compare(
     fixed = {
         "breadth": breadth, "depth": depth, "search": search, "evaluator": evaluator,
         "method": method, "batch_size": batch_size, "limit": limit, "seed": seed,
+        "budget": "none" if preset else "auto",
         "strategies": [part.strip() for part in strategies.split(",") if part.strip()],
     }  # fmt: skip
     compare_cells(models, every, fixed, output, resume, json, preset is not None, ray)
@@ -170,6 +171,7 @@ def comparison(llm: Any, settings: Mapping[str, Any], drafted: bool) -> Any:
     task = tasks.find(settings["task"])
     search = {key: settings[key] for key in ("thoughts", "breadth", "depth", "search", "evaluator")}
     guesses = options_of(settings["method"], settings["k_config"], drafted)
+    guesses["budget"] = settings["budget"]
     return Comparison(
         llm, task, settings["strategies"], task.questions(settings["limit"], settings["seed"]),
         SamplingParams(temperature=settings["temperature"], seed=settings["seed"]),

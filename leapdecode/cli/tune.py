@@ -36,7 +36,7 @@ def tune(
     seed: Annotated[
         int, typer.Option(help="of the prompts; take another one than the bench's")
     ] = 1,
-    budget: BudgetOption = None,
+    budget: BudgetOption = "auto",
     json: JsonOption = False,
     *,
     models: Models,
@@ -55,7 +55,7 @@ def tune(
     """
     options = parse_options(method, option or [])
     most = parse_budget(budget)
-    if most is not None:
+    if most != "auto":
         from leapdecode.engine.checks import check_budget
 
         check_budget(most)

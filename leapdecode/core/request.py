@@ -26,7 +26,9 @@ class Request:
         stream: logical id of the random stream; texts of equal seed and stream are equal whatever
             else runs.
         end_tokens: ids that end the text, besides `sampling.stop_token_ids`.
-        budget: most tokens that a forward may evaluate for this request, "auto", or None for all.
+        budget: most tokens that a forward may evaluate for this request; "auto": as many as pay by
+            what rows cost here (under the rejection verifier, whose draws depend on the guesses,
+            for the method `auto` alone); None or "none": all.
         pool: n-grams that the method starts from and adds to, for methods that take one.
         store: earlier texts that the method guesses from, for methods that take one; where this
             text ends by itself, it is kept there.
@@ -44,7 +46,7 @@ class Request:
     verification: str = "seeded"
     stream: Hashable = 0
     end_tokens: frozenset[int] = frozenset()
-    budget: int | str | None = None
+    budget: int | str | None = "auto"
     pool: Any = None
     store: Any = None
     cache_salt: str = ""

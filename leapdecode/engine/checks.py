@@ -15,10 +15,12 @@ VERIFIERS = ("seeded", "rejection")
 
 
 def check_budget(budget: int | str | None) -> None:
-    """Raise `OptionError` unless it is None, "auto" or a whole number of at least 1."""
+    """Raise `OptionError` unless it is None, "none", "auto" or a whole number of at least 1."""
     whole = isinstance(budget, int) and not isinstance(budget, bool) and budget >= 1
-    if budget is not None and budget != AUTO and not whole:
-        raise OptionError(f"budget={budget!r} must be 'auto' or a whole number of at least 1")
+    if budget not in (None, "none", AUTO) and not whole:
+        raise OptionError(
+            f"budget={budget!r} must be 'auto', 'none' or a whole number of at least 1"
+        )
 
 
 def check_verification(verification: Any) -> None:

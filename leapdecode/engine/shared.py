@@ -68,7 +68,8 @@ class Shared:
         """The planner and the pool of a method, if it has one; raises `OptionError`,
         `PoolError`.
         """
-        limited = wanted is not None or getattr(self.runner, "exact", None) is not None
+        exact = getattr(self.runner, "exact", None) is not None
+        limited = method.proposes and (wanted is not None or exact)
         planner = self._planner(method, wanted, batch) if limited else None
         return planner, self._pool(method, pool)
 

@@ -7,6 +7,7 @@ from typing import Any
 from leapdecode.core import Request, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.checks import (
+    AUTO,
     check_budget,
     check_length,
     check_salt,
@@ -28,7 +29,12 @@ def configured(request: Request, models: Mapping[str, Any]) -> tuple[Method, int
     method = method_of(request, models)
     method.has_draft = models.get("draft") is not None
     method.trained_block = trained_block(models["target"].model)
-    return method, method.budget if request.budget is None else request.budget
+    budget = request.budget
+    if budget == AUTO:
+        # draws for the rejection verifier depend on the guesses, so their number is no machine's
+        draws = request.verification == "rejection" and not request.sampling.greedy
+        budget = None if draws and method.name != AUTO else method.budget
+    return method, None if budget == "none" else budget
 
 
 def start(

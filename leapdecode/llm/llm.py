@@ -8,6 +8,7 @@ from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine import Engine, make_scheduler
+from leapdecode.engine.checks import AUTO
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import (
@@ -217,7 +218,7 @@ class LLM:
         scheduler: str | None = None,
         executor: str | None = None,
         verification: str = "seeded",
-        budget: int | str | None = None,
+        budget: int | str | None = AUTO,
         pool: NgramPool | None = None,
         store: Store | None = None,
         stream: Hashable | list[Hashable] = None,
@@ -242,9 +243,9 @@ class LLM:
             verification: "seeded": the text of plain decoding, token for token. "rejection": when
                 sampling, a text of the same law, as in the papers; greedy texts are the same under
                 both.
-            budget: most rows that a step may evaluate per sequence, or "auto": as many as pay on
+            budget: most rows that a step may evaluate per sequence; "auto": as many as pay on
                 this machine, by what rows cost (learned from forwards, kept on disk) and by what
-                became of earlier guesses. None: all.
+                became of earlier guesses; None or "none": all.
             pool: a `Pool` that the method's phrases come from and go to, for methods that take one
                 (ouroboros).
             store: a `Store` of earlier texts that guesses come from, and that these texts are kept
@@ -302,7 +303,7 @@ class LLM:
         method: str | Method = DEFAULT_METHOD,
         sampling: SamplingParams | None = None,
         verification: str = "seeded",
-        budget: int | str | None = None,
+        budget: int | str | None = AUTO,
         pool: NgramPool | None = None,
         store: Store | None = None,
         stream: Hashable | list[Hashable] = None,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import Output, Request, SamplingParams, StepEvent, TokenLogprobs
+from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_process
 from leapdecode.llm.detokenize import TextStream
@@ -104,7 +105,7 @@ def runs_of(
     method: str | Method = DEFAULT_METHOD,
     *,
     verification: str = "seeded",
-    budget: int | str | None = None,
+    budget: int | str | None = AUTO,
     pool: NgramPool | None = None,
     store: Store | None = None,
     stream: Hashable | list[Hashable] = None,

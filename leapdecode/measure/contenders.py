@@ -89,8 +89,8 @@ class Ours:
     @property
     def learns(self) -> bool:
         """Whether it keeps a token budget or a pool from text to text."""
-        learns = "budget" in self.options or find(self.method).budget is not None
-        return learns or bool(self.options.get("history"))
+        limited = find(self.method).proposes and self.options.get("budget") != "none"
+        return limited or bool(self.options.get("history"))
 
     def decode(
         self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int

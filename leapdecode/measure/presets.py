@@ -17,7 +17,7 @@ class Preset:
     summary: str
     methods: str
     tasks: str
-    budget: str | None = None
+    budget: str = "auto"
     public: str = ""
 
     def tasks_of(self, model: str, data: Path | None) -> str:

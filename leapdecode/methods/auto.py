@@ -9,4 +9,3 @@ from leapdecode.methods.hybrid import Hybrid
 class Auto(Hybrid):
     name = "auto"
     paper = "hybrid, with a budget by this machine's row costs"
-    budget = "auto"

@@ -57,7 +57,7 @@ class Method:
     takes_draft: ClassVar[bool] = False  # asks a draft where there is one
     proposes: ClassVar[bool] = True
     takes_pool: ClassVar[bool] = False
-    budget: ClassVar[int | str | None] = None  # where a request names none
+    budget: ClassVar[int | str | None] = "auto"  # where a request says "auto"
     takes_store: ClassVar[bool] = False
     takes_extrapolator: ClassVar[bool] = False
     likeliest: ClassVar[int] = 0  # tokens per node that `observe` is told of, in the verdict

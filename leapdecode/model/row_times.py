@@ -57,7 +57,8 @@ class RowTimes:
     Args:
         shape: the times of `KNOTS` rows against one row's.
         level: milliseconds of one row.
-        weight: forwards that the shape counts for; infinite where it is stated.
+        weight: forwards that the shape counts for; infinite where times are stated, and no forward
+            changes them.
         key: by which it is kept on disk; None: nowhere.
     """
 
@@ -94,7 +95,7 @@ class RowTimes:
 
     def learn(self, rows: int, milliseconds: float) -> None:
         """Take in what a forward of `rows` took."""
-        if not (rows and milliseconds > 0):
+        if not (rows and milliseconds > 0) or self.weights[0] == math.inf:
             return
         with self.lock:
             now = math.log(milliseconds)

@@ -144,7 +144,7 @@ class Common(Strict):
     # leapdecode's own
     method: Annotated[str, Field(max_length=100)] | None = None
     options: Annotated[dict[str, int | float | bool | str], Field(max_length=32)] | None = None
-    budget: Annotated[int, Field(ge=1, le=MOST_ROWS)] | Literal["auto"] | None = None
+    budget: Annotated[int, Field(ge=1, le=MOST_ROWS)] | Literal["auto", "none"] | None = None
     verification: Literal["seeded", "rejection"] | None = None
     explain: bool | None = None
 
