@@ -41,7 +41,8 @@ def test_right_models_pass_by_few_forwards(name, dtype):
     for method in ("hybrid", "lookahead"):
         llm.generate(prompts()[:4], method=method, sampling=LONG, batch_size=2)
     check = llm.runner.check
-    assert {"text", "guess", "side by side", "batch"} <= check.seen
+    names = {name for name, _ in check.seen}
+    assert names >= {"text", "guess", "side by side", "batch"}
     forwards = check.forwards
     assert forwards <= 40
     llm.generate(prompts()[:4], method="hybrid", sampling=LONG, batch_size=2)

@@ -30,8 +30,10 @@ from leapdecode.model.yardstick import cap
 
 MOST = 16  # tokens of a forward that is made to compare, at most
 START = 8  # of a text's first and of its last tokens the keys and values are compared
+DEEP = 4  # nodes of a path: deeper ones are no other kind
+FIRST, LAST = {"text", "batch", "taken over"}, {"batch", "taken over", "chunks", "window"}
 
-Kind = str | tuple[str, int]
+Kind = tuple[str, int]  # a name, and a size where sizes are kinds of their own
 
 
 class TreeCheck:
@@ -94,19 +96,17 @@ class TreeCheck:
         if not plan.nodes:
             return set()
         end = plan.base + max(plan.depths[node] for node in plan.nodes) + 1
-        kinds: set[Kind] = {"text" if end >= START else ("text", end)}
-        if len(plan.nodes) > 1:
-            kinds.add("guess")
-        if len(_first_path(tree, plan.nodes)) < len(plan.nodes):
-            kinds.add("side by side")
-        if texts > 1:
-            kinds.add("batch")
-        if text.reused:
-            kinds.add("taken over")
-        if plan.base > chunk:
-            kinds.add("chunks")
-        kinds |= {("window", size) for _, size in self.runner.form.windows if 0 < size < end}
-        return kinds
+        path = len(_first_path(tree, plan.nodes))
+        held = {
+            ("text", min(end, START)): True,
+            ("guess", min(path, DEEP)): path > 1,
+            ("side by side", 0): path < len(plan.nodes),
+            ("batch", 0): texts > 1,
+            ("taken over", 0): text.reused > 0,
+            ("chunks", 0): plan.base > chunk,
+        }
+        windows = {("window", size) for _, size in self.runner.form.windows if 0 < size < end}
+        return windows | {kind for kind, holds in held.items() if holds}
 
     def _compare(
         self,
@@ -119,10 +119,14 @@ class TreeCheck:
     ) -> None:
         tree, text = request.tree, request.sequence.tokens[: plan.base]
         paths = [_first_path(tree, plan.nodes)]
-        if "side by side" in new:
+        names = {name for name, _ in new}
+        if "side by side" in names:
             paths.append(_path_to(tree, plan.nodes[-1]))
-        if new - {"guess", "side by side"}:
-            self._compare_text(store, plan.batch_slot, text)
+        if plan.base + len(paths[0]) > MOST:  # shorter ones are evaluated as a whole
+            spans = (slice(START), FIRST), (slice(plan.base - START, plan.base), LAST)
+            for span, kinds in spans:
+                if kinds & names:
+                    self._compare_states(store, plan.batch_slot, text, span)
         place = {node: row for row, node in enumerate(plan.nodes)}
         for path in paths:
             path = path[:MOST]
@@ -201,19 +205,12 @@ class TreeCheck:
                 input_ids=tokens, position_ids=places, use_cache=True, return_dict=True, **given
             )
 
-    def _compare_text(self, store: SlotCache, batch_slot: int, text: list[int]) -> None:
-        """Compare the keys and values of a text's first and last tokens with those that the
-        model's own forwards of these tokens give, of twice as many if those differ.
-        """
-        for first in sorted({0, max(len(text) - START, 0)}):
-            span = slice(first, min(first + START, len(text)))
-            if span.start == span.stop:
-                continue
-            self._compare_states(store, batch_slot, text, span)
-
     def _compare_states(
         self, store: SlotCache, batch_slot: int, text: list[int], span: slice
     ) -> None:
+        """Compare the keys and values of a span of a text with those that the model's own forward
+        of these tokens gives, or a larger one if those differ.
+        """
         found = [
             part[batch_slot, :, span]
             for layer in store.layers
@@ -238,12 +235,12 @@ class TreeCheck:
         """The keys and values [H, T, D] of a `span` of the text, of every layer, by the model's
         own forward over it and `more` tokens before it, or behind it where it is the first.
         """
-        start = max(span.start - more, 0)
-        ids = text[start : span.stop if span.start else span.stop + more]
+        first, end = span.start or 0, span.stop
+        start = max(first - more, 0)
+        ids = text[start : end if first else end + more]
         output = self._own_forward(ids, store, batch_slot, start)
-        first, length = span.start - start, span.stop - span.start
         return [
-            part[0, :, -len(ids) :][:, first : first + length]
+            part[0, :, first:end]
             for layer in getattr(output, CACHE).layers
             for part in (layer.keys, layer.values)
         ]
