@@ -433,7 +433,7 @@ def test_presets_name_what_exists(llm, name):
         (("--methods", "lookahed"), "lookahead"),
         (("--methods", ""), "--methods is empty"),
         (("--methods", "lookahead:window=0"), "window"),
-        (("--methods", "lookahead:budget=none"), "--budget"),
+        (("--methods", "lookahead:budget=few"), "--budget"),
         (("--tasks", "maths"), "math"),
         (("--preset", "scalin"), "scaling"),
         (("--peers", "vllm"), "hf"),

@@ -249,10 +249,7 @@ def test_a_model_without_our_words_is_served(tmp_path):
         vocab_size=5, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
         num_attention_heads=4, eos_token_id=4,
     )  # fmt: skip
-    from leapdecode.server.service import warm_up
-
     llm = LLM(LlamaForCausalLM(config), tokenizer, exact=False)
-    warm_up(llm, "prompt_lookup")
     with serving(llm) as served:
         status, found = served.ask("/v1/completions", {"prompt": "ACGT", "max_tokens": 5})
         assert status == 200, found

@@ -1,6 +1,5 @@
 """What all commands share: model options, error lines, JSON, `-o KEY=VALUE`."""
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -13,6 +12,7 @@ import typer
 
 from leapdecode.errors import LeapdecodeError, OptionError, UnknownName, with_suggestions
 from leapdecode.methods import find
+from leapdecode.model.waits import BARS, Waiting
 
 ModelOption = Annotated[
     str,
@@ -194,54 +194,40 @@ def open_llm(
     generation_config: str = "auto",
     keep_gguf: bool = True,
 ) -> Any:
-    """The LLM of a command; a spinner on stderr while it loads, a note when it decodes plainly."""
-    from rich.console import Console
-
-    console, compiling = Console(file=sys.stderr), "and compiling " if compiled else ""
-    message = f"loading {compiling}{model}"
-    with console.status(message) if console.is_terminal else contextlib.nullcontext():
+    """The LLM of a command; stderr says what takes time, and that it decodes plainly if it does."""
+    _show_log()
+    with Waiting("importing torch and transformers"):
         import transformers.utils.logging as transformers_logging
 
         from leapdecode.llm import LLM
-
-        transformers_logging.set_verbosity_error()
-        transformers_logging.disable_progress_bar()
-        if console.is_terminal:
-            _show_log(console)
-        llm = LLM(
-            model, draft=draft, device=device, dtype=dtype, attn_implementation=attn,
-            trust_remote_code=trust, fallback=None if fallback else False,
-            exact="auto" if exact is None else exact,
-            prepack="auto" if prepack is None else prepack, quantize=quantize, compile=compiled,
-            cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,
-            generation_config=generation_config, keep_gguf=keep_gguf,
-        )  # fmt: skip
-    reason = getattr(llm.runner, "reason", None)
-    if reason:
-        how = ", uncompiled" if compiled else ""
-        typer.echo(
-            f"note: decoding plainly{how}, because this model cannot verify token trees: {reason}",
-            err=True,
-        )
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    llm = LLM(
+        model, draft=draft, device=device, dtype=dtype, attn_implementation=attn,
+        trust_remote_code=trust, fallback=None if fallback else False,
+        exact="auto" if exact is None else exact,
+        prepack="auto" if prepack is None else prepack, quantize=quantize, compile=compiled,
+        cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,
+        generation_config=generation_config, keep_gguf=keep_gguf,
+    )  # fmt: skip
     if llm.runner.note:
         typer.echo(f"note: {llm.runner.note}", err=True)
     return llm
 
 
-def _show_log(console: Any) -> None:
-    """Print what the library logs as notes, beside a spinner."""
+def _show_log() -> None:
+    """Print what the library logs, one line each."""
     log = logging.getLogger("leapdecode")
-    log.handlers = [_Notes(console)]
+    log.handlers = [_Notes()]
     log.setLevel(logging.INFO)
 
 
 class _Notes(logging.Handler):
-    def __init__(self, console: Any) -> None:
-        super().__init__()
-        self.console = console
+    """Lines on stderr, above the progress bars if there are any."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.console.print(f"note: {record.getMessage()}", markup=False, highlight=False)
+        note = "note: " if record.levelno > logging.INFO else ""
+        BARS.print(f"{note}{record.getMessage()}")
 
 
 def check_drafts(llm: Any, methods: Iterable[str]) -> None:

@@ -1,5 +1,6 @@
 """`leapdecode generate`: one prompt, decoded by one method, streamed."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +35,7 @@ from leapdecode.cli.model_options import Models, first_process, processes, takes
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
+from leapdecode.model.waits import Waiting
 
 
 @reports_errors
@@ -162,12 +164,14 @@ def generate(
     from leapdecode.cli.show import print_summary, printer
     from leapdecode.llm.prompts import messages_of
 
-    show = None if json else printer(color)
-    result = llm.generate(
-        messages_of(text, system) if chat else text,
-        method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
-        store=texts, on_step=show, verification=verification, **options,
-    )  # fmt: skip
+    wait = Waiting("decoding", max_tokens) if json else contextlib.nullcontext()
+    with wait as waiting:
+        show = printer(color) if waiting is None else lambda _, got: waiting.advance(len(got))
+        result = llm.generate(
+            messages_of(text, system) if chat else text,
+            method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
+            store=texts, on_step=show, verification=verification, **options,
+        )  # fmt: skip
     if pool and phrases is not None and first_process():
         phrases.save(pool)
     if store and texts is not None and first_process():

@@ -71,12 +71,11 @@ class Replica:
 
         from leapdecode.llm import AsyncLLM
         from leapdecode.server.app import make_app
-        from leapdecode.server.service import Service, warm_up
+        from leapdecode.server.service import Service
 
         torch.set_num_threads(threads)
         self.name = serve.get_replica_context().replica_id.unique_id
         llm = start()
-        warm_up(llm, settings.method)
         self.service = Service(AsyncLLM(llm, batch_size=batch_size), settings)
         self.app = make_app(self.service)
 

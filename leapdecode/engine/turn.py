@@ -10,6 +10,7 @@ from leapdecode.core import Commit, Forward, ForwardEvent, ForwardResult, TokenT
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.choosing import choose
 from leapdecode.engine.counting import count, count_prefill, learn_times
+from leapdecode.engine.neighbours import NEIGHBOURS
 from leapdecode.engine.places import Model, Places
 from leapdecode.engine.shared import Shared
 from leapdecode.engine.work import Work
@@ -205,6 +206,9 @@ class Turn:
         try:
             if work.error is not None:
                 raise work.error
+            runner = self.models[work.model]
+            if isinstance(runner, Runner) and runner.device.type == "cpu":
+                NEIGHBOURS.learn(work.ended - work.began, work.computing)
             self._take_chunk(work)
             if work.ready:
                 self._take_results(work)

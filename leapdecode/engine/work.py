@@ -18,6 +18,7 @@ class Work:
         ready: requests whose trees are evaluated together.
         joining: a request of which one chunk of missing text is evaluated before, alone.
         began, prefilled_at, ended: when `compute` began, had the chunk, and ended.
+        computing: seconds for which its thread had a core.
         chunk: tokens and seconds of that chunk.
         found: the results of `ready`, in order.
         error: what the model raised.
@@ -30,6 +31,7 @@ class Work:
     began: float = 0.0
     prefilled_at: float = 0.0
     ended: float = 0.0
+    computing: float = 0.0
     chunk: tuple[int, float] = (0, 0.0)
     found: list[ForwardResult] = field(default_factory=list)
     error: Exception | None = None
@@ -48,6 +50,7 @@ class Work:
     def compute(self) -> None:
         """Run the model; what it raises is kept as the `error`."""
         self.began = self.prefilled_at = time.perf_counter()
+        computing = time.thread_time()
         try:
             if self.joining is not None and self.joining.forward is not None:
                 self.chunk = self.cache.prefill(self.joining.forward)
@@ -57,3 +60,4 @@ class Work:
         except Exception as error:  # a model's own code may raise anything
             self.error = error
         self.ended = time.perf_counter()
+        self.computing = time.thread_time() - computing

@@ -11,6 +11,7 @@ from leapdecode.llm.checks import check_causal_model
 from leapdecode.model.load import load_model, load_tokenizer, resolve
 from leapdecode.model.offload import OFFLOAD
 from leapdecode.model.ranks import ALONE, Ranks, check_whole
+from leapdecode.model.waits import Waiting
 
 
 def load(
@@ -31,8 +32,10 @@ def load(
     device, dtype, attention, trust, keep = options
     if role == "draft" and device == OFFLOAD:
         device = AUTO  # a draft is small
-    loaded = load_model(folder, device, dtype, attention, trust, ranks=ranks, keep_gguf=keep)
-    return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust, keep)
+    kind = "" if role == "target" else f"{role} "
+    with Waiting(f"loading the {kind}model {model}"):
+        loaded = load_model(folder, device, dtype, attention, trust, ranks=ranks, keep_gguf=keep)
+        return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust, keep)
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -3,6 +3,7 @@
 Shapes: N nodes evaluated of one tree, V vocabulary.
 """
 
+import contextlib
 import time
 
 import torch
@@ -13,8 +14,16 @@ from leapdecode.model.exact import compare
 from leapdecode.model.launched import Launched
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.sequence_cache import common_prefix, deepest_of
+from leapdecode.model.waits import Waiting
 
 LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
+
+
+def _saying(tokens: int) -> contextlib.AbstractContextManager[Waiting | None]:
+    """A block that says so if a prompt of that many tokens takes long; short ones say nothing."""
+    if tokens < LONG_PREFIX:
+        return contextlib.nullcontext()
+    return Waiting(f"evaluating {tokens:,} tokens of a prompt", tokens)
 
 
 class KVCache(BatchSlots):
@@ -28,6 +37,12 @@ class KVCache(BatchSlots):
 
         Returns the forwards made, and their seconds.
         """
+        with _saying(len(plan.missing) - keep) as wait:
+            return self._prefill_chunks(request, plan, keep, wait)
+
+    def _prefill_chunks(
+        self, request: Forward, plan: RowPlan, keep: int, wait: Waiting | None
+    ) -> tuple[int, float]:
         cache, forwards, seconds = self.sequences[request.sequence.id], 0, 0.0
         while len(plan.missing) > keep:
             piece = plan.missing[: self.chunk]
@@ -43,6 +58,8 @@ class KVCache(BatchSlots):
             cache.tokens += piece
             plan.start, plan.missing = end, plan.missing[len(piece) :]
             forwards += 1
+            if wait is not None:
+                wait.advance(len(piece))
         return forwards, seconds
 
     def lacks(self, sequence: Sequence) -> bool:
@@ -115,8 +132,10 @@ class KVCache(BatchSlots):
             check = self.runner.check  # what a draft gives are guesses
         if check is not None:
             check.expect(requests, plans, texts, self.chunk)
-        launched = self.runner.launch(plans, self.store, rows) if rows else self._nothing(plans)
-        logits, seconds = launched.wait()
+        missing = sum(len(plan.missing) for plan in plans)
+        with _saying(missing):
+            launched = self.runner.launch(plans, self.store, rows) if rows else self._nothing(plans)
+            logits, seconds = launched.wait()
         offset = min(len(plan.missing) for plan in plans)
         firsts = [len(plan.missing) - offset for plan in plans]
         own = [

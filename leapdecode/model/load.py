@@ -31,6 +31,7 @@ from leapdecode.model.recorded import record, record_ahead
 from leapdecode.model.row_times import RowTimes, likely
 from leapdecode.model.runner import Runner
 from leapdecode.model.tree_check import TreeCheck
+from leapdecode.model.waits import Waiting
 
 ATTENTION = ("auto", "sdpa", "eager")
 DTYPES = {
@@ -209,7 +210,8 @@ def prepare(
         runner = Runner(model)
         runner.ranks, runner.may_be_plain = ranks, plainly
         if quantize == INT8:
-            runner.prepacked = quantized_model(model, runner.try_rows)
+            with Waiting("quantizing the model's weights"):
+                runner.prepacked = quantized_model(model, runner.try_rows)
         elif prepack:
             _prepack(runner, prepack)
     except (DamagedModel, OptionError, torch.OutOfMemoryError):
@@ -219,10 +221,11 @@ def prepare(
     runner.check = TreeCheck(runner)
     if compiled:
         _compile(runner)
-    record(runner)
-    if exact:
-        make_exact(runner, exact)
-    record_ahead(runner)
+    with Waiting("recording the model's forwards on the GPU"):
+        record(runner)
+        if exact:
+            make_exact(runner, exact)
+        record_ahead(runner)
     return runner
 
 
@@ -239,7 +242,8 @@ def _prepack(runner: Runner, prepack: str | bool) -> None:
     """Let the runner compute by prepacked weights, if `prepack` is True or that is faster here."""
     model = runner.model
     if prepack is True or (fits(model) and gains(model)):
-        runner.prepacked = prepacked(model, functools.partial(runner.try_rows, 2))
+        with Waiting("packing the model's weights for this processor"):
+            runner.prepacked = prepacked(model, functools.partial(runner.try_rows, 2))
 
 
 def make_exact(runner: Runner, exact: str | bool, anew: bool = False) -> None:
@@ -267,7 +271,8 @@ def _compile(runner: Runner) -> None:
     """Let the runner's small forwards be compiled ones, which a second probe makes and checks."""
     runner.compiled, name = CompiledForward(runner.model), type(runner.model).__name__
     try:
-        probe(runner)
+        with Waiting(f"compiling the layers of {name}"):
+            probe(runner)
     except DamagedModel as error:
         raise OptionError(
             f"compile=True: the compiled {name} gives logits that are not finite; leave it out"

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leapdecode.core import SamplingParams
 from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.trace import Trace
 from leapdecode.methods import make
@@ -20,7 +19,6 @@ from leapdecode.server.metrics import Metrics
 
 if TYPE_CHECKING:
     from leapdecode.llm.async_llm import AsyncLLM
-    from leapdecode.llm.llm import LLM
     from leapdecode.server.bodies import ChatCompletion, Completion
     from leapdecode.server.settings import Settings
 
@@ -28,13 +26,6 @@ T = TypeVar("T")
 News = tuple[int, list[Piece] | Result]
 Mail = asyncio.Queue["News | Exception"]
 STOPPING = "the server is stopping; ask again later, or another one"
-
-
-def warm_up(llm: LLM, method: str) -> None:
-    """Decode a few tokens: what a method measures on this machine is to keep no client waiting."""
-    ends = llm.end_tokens  # token ids: not every vocabulary has a word of ours
-    token = next(token for token in range(llm.runner.vocabulary) if token not in ends)
-    llm.generate([token], method=method, sampling=SamplingParams(max_tokens=4, ignore_eos=True))
 
 
 class Ticket:

@@ -23,7 +23,7 @@ from leapdecode.errors import OptionError
 from leapdecode.llm.async_llm import AsyncLLM
 from leapdecode.server.app import make_app
 from leapdecode.server.connections import Connection
-from leapdecode.server.service import Service, warm_up
+from leapdecode.server.service import Service
 from leapdecode.server.settings import Settings
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -170,8 +170,6 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve at a bound socket until SIGTERM or Ctrl-C; `on_ready` is told host and port."""
     service = Service(llm, settings)
-    warm_up(llm.llm, settings.method)
-
     last_resort = LastResort()
 
     async def run() -> None:

@@ -1,0 +1,112 @@
+"""What takes long says so on stderr, and what does not says nothing."""
+
+import io
+import logging
+import sys
+import time
+import types
+
+import pytest
+import torch
+from tiny import CONFIGS, new_model
+
+from leapdecode import LLM, SamplingParams
+from leapdecode.engine.neighbours import WARM, WINDOW, Neighbours
+from leapdecode.model import waits
+from leapdecode.model.waits import Waiting
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def stderr(monkeypatch):
+    """What is written to stderr, which is no terminal; waits begin to speak at once."""
+    shown = io.StringIO()
+    # pytest puts its own stream in place of sys.stderr when the test begins
+    monkeypatch.setattr(waits, "sys", types.SimpleNamespace(stderr=shown))
+    monkeypatch.setattr(waits, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(waits, "REPEAT_SECONDS", 0.02)
+    log = logging.getLogger("leapdecode")
+    monkeypatch.setattr(log, "handlers", [])
+    monkeypatch.setattr(log, "level", logging.NOTSET)
+    return shown
+
+
+def until(shown, words):
+    """Wait until `words` are shown; the test's own limit ends a wait in vain."""
+    while words not in shown.getvalue():
+        time.sleep(0.005)
+    return shown.getvalue()
+
+
+def test_a_wait_says_what_it_does_and_how_far_it_is(stderr):
+    with Waiting("counting sheep", 40) as wait:
+        assert until(stderr, "counting sheep ...\n")
+        wait.advance(10)
+        assert "s left" in until(stderr, "counting sheep: 25%")
+
+
+def test_what_ends_at_once_says_nothing(stderr, monkeypatch):
+    monkeypatch.setattr(waits, "SILENT_SECONDS", 60.0)
+    with Waiting("counting sheep"):
+        pass
+    assert stderr.getvalue() == ""
+
+
+def test_a_terminal_gets_a_bar_and_keeps_nothing_of_it(stderr, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(waits, "sys", sys)
+    with Waiting("counting sheep", 40) as outer, Waiting("shearing"):
+        assert until(terminal, "counting sheep")
+        assert until(terminal, "shearing")
+        outer.advance(40)
+        waits.say("one of them is black")
+        assert until(terminal, "one of them is black")
+    assert waits.BARS.progress is None
+    assert waits.BARS.possible()
+
+
+def test_a_logger_above_info_is_quiet(stderr, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("leapdecode"), "level", logging.WARNING)
+    with Waiting("counting sheep") as wait:
+        wait.show()
+    assert stderr.getvalue() == ""
+
+
+def test_a_long_prompt_and_a_model_that_is_loaded_say_so(stderr, tmp_path):
+    new_model(CONFIGS["llama"](), torch.float32).save_pretrained(tmp_path)
+    release = waits.Waiting.__exit__
+
+    def shown_first(self, *error):  # small models end before a word is said
+        until(stderr, self.sentence)
+        return release(self, *error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waits.Waiting, "__exit__", shown_first)
+        llm = LLM(new_model(CONFIGS["llama"](), torch.float32), exact=False)
+        llm.generate([5] * 100, sampling=SamplingParams(max_tokens=2))
+    assert "evaluating 99 tokens of a prompt" in stderr.getvalue()
+
+
+def taught(neighbours, share, seconds):
+    for _ in range(int(seconds * 10)):
+        neighbours.learn(0.1, 0.1 * share)
+
+
+def test_neighbours_are_told_of_once(caplog, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    found = Neighbours()
+    taught(found, 0.3, WARM + 0.5)  # weights are read from the disk
+    taught(found, 0.95, WINDOW)
+    assert not caplog.records
+    taught(found, 0.4, 3 * WINDOW)
+    assert caplog.text.count("other processes use this machine") == 1
+
+
+def test_one_thread_has_nobody_to_wait_for(caplog):
+    taught(Neighbours(), 0.3, 3 * WINDOW)
+    assert not caplog.records
