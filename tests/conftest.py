@@ -10,6 +10,7 @@ from stated import free_rows
 
 from leapdecode import LLM
 from leapdecode.engine.shared import Shared
+from leapdecode.methods.base import Method
 
 # a busy machine says nothing of the code: an example may take as long as it takes
 hypothesis.settings.register_profile("leapdecode", deadline=None)
@@ -72,6 +73,12 @@ def own_cache(tmp_path_factory):
         run = run.parent if "PYTEST_XDIST_WORKER" in os.environ else run
         patch.setenv("XDG_CACHE_HOME", str(run / "cache"))
         yield
+
+
+@pytest.fixture
+def whole_trees(monkeypatch):
+    """All guesses are evaluated, as in the papers, where a request says nothing of its budget."""
+    monkeypatch.setattr(Method, "budget", None)
 
 
 @pytest.fixture(scope="session")

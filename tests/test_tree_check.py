@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny import CONFIGS, new_model, prompts
 
-from leapdecode import LLM, SamplingParams
+from leapdecode import LLM, SamplingParams, Store
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model import kv_cache, masks, tree_check
 from leapdecode.model.kv_store import SlotCache
@@ -47,6 +47,20 @@ def test_right_models_pass_by_few_forwards(name, dtype):
     assert forwards <= 40
     llm.generate(prompts()[:4], method="hybrid", sampling=LONG, batch_size=2)
     assert check.forwards - forwards <= 6  # trees of other depths in texts of a few tokens
+
+
+@pytest.mark.parametrize("length", range(1, 24))
+def test_a_first_tree_behind_a_prompt_of_any_length(length):
+    """What is known already of the machine may let it be large."""
+    llm = LLM(new_model(CONFIGS["llama"]()), fallback=False, exact=False)
+    prompt = (prompts()[1] * 3)[:length]
+    store = Store()
+    first = llm.generate(prompt, method="autoregressive", sampling=LONG)
+    store.keep(prompt, first.token_ids, 0)
+    llm.runner.check.seen.clear()
+    found = llm.generate(prompt, method="suffix", store=store, sampling=LONG, budget="none")
+    assert found.token_ids == first.token_ids
+    assert max(found.stats.accepted_lengths) > 10
 
 
 def test_the_first_text_takes_at_most_six_further_forwards():

@@ -123,9 +123,10 @@ class TreeCheck:
         if "side by side" in names:
             paths.append(_path_to(tree, plan.nodes[-1]))
         if plan.base + len(paths[0]) > MOST:  # shorter ones are evaluated as a whole
-            spans = (slice(START), FIRST), (slice(plan.base - START, plan.base), LAST)
-            for span, kinds in spans:
-                if kinds & names:
+            first = slice(min(START, plan.base)), FIRST
+            last = slice(max(plan.base - START, 0), plan.base), LAST
+            for span, kinds in (first, last):
+                if kinds & names and plan.base:
                     self._compare_states(store, plan.batch_slot, text, span)
         place = {node: row for row, node in enumerate(plan.nodes)}
         for path in paths:
