@@ -20,6 +20,8 @@ from leapdecode.model.runner import Runner
 from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
 
+pytestmark = pytest.mark.usefixtures("whole_trees")
+
 DRAFTING = ["draft_model", "multi_candidate", "ouroboros"]
 LONG = SamplingParams(max_tokens=40)
 

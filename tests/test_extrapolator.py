@@ -16,6 +16,8 @@ from leapdecode.model.runner import Runner
 from leapdecode.verify.counter import gumbel_of
 from leapdecode.verify.noise import noise_of_first
 
+pytestmark = pytest.mark.usefixtures("whole_trees")
+
 
 @pytest.fixture
 def runner():

@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from stated import state_row_costs
 
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.errors import OptionError, PromptError, TaskError, UnknownName
@@ -52,11 +53,19 @@ def plain(light, prompts):
     return Answerer(light, 3).run(prompts, PLAIN)
 
 
+@pytest.fixture
+def steep(light):
+    """Rows that cost so much that no method comes to a text's end within a few forwards."""
+    state_row_costs(light, {1: 1, 8: 3, 128: 60})
+    yield
+    light.shared.forget()
+
+
 # the method and its texts
 
 
 @pytest.mark.parametrize("method", ["jacobi", "lookahead", "auto", "multi_candidate"])
-def test_an_exact_part_is_what_plain_decoding_begins_with(light, prompts, plain, method):
+def test_an_exact_part_is_what_plain_decoding_begins_with(light, prompts, plain, method, steep):
     whole = Answerer(light, 3).run(prompts, plan_of(method, record=True, **SHORT))
     assert [one.exact for one in whole] == [one.exact for one in plain]
     assert [one.answer for one in whole] == [one.answer for one in plain]
@@ -465,7 +474,8 @@ def test_presets_are_studies():
 def test_a_glimpse_looks_only_where_it_is_wanted(light):
     trigger = trigger_of(light.tokenizer)
     whole = plan_of(**SHORT)
-    assert whole.decoder(trigger, lambda _: False) == whole.method
+    held = replace(whole, budget="auto")  # as a request is, so that nothing has to lift it
+    assert held.decoder(trigger, lambda _: False) == held.method
     assert isinstance(whole.at(3).decoder(trigger, lambda _: False), Glimpse)
     sequence = Sequence([1, 2, 3])
     kept = []

@@ -15,6 +15,8 @@ from leapdecode.core import Sequence
 from leapdecode.errors import OptionError, PoolError
 from leapdecode.pools.store import key_of
 
+pytestmark = pytest.mark.usefixtures("whole_trees")
+
 SHORT = SamplingParams(max_tokens=12)
 GARBAGE = SamplingParams(max_tokens=10, temperature=0.8)
 SAMPLED = SamplingParams(max_tokens=64, temperature=0.8, seed=3)

@@ -40,7 +40,6 @@ class Planner:
     """
 
     limit: int | None = None
-    exact: int | None = None  # rows that exact decoding leaves each text at the moment
     cost: StepCost | None = None
     draft: "Planner | None" = None
     rates: HitRates = field(default_factory=HitRates)
@@ -57,6 +56,7 @@ class Planner:
     curious: Callable[[int], int | None] | None = None
     tried: int | None = None  # the rows of the tree under way, where it is to teach what they take
     rows: int = 1  # of the last tree
+    exact: int | None = None  # rows that exact decoding leaves each text at the moment
     beside_plain: bool = False  # the engine says so: a request in the batch does not guess
 
     def tell(self, active: int, beside_plain: bool) -> None:
