@@ -213,10 +213,7 @@ def main() -> None:
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     lengths = [int(part) for part in arguments.lengths.split(",")] if arguments.lengths else []
     run = Run(llm, arguments, prompts_of(llm, arguments.data, arguments.limit, lengths))
-    print(
-        f"{arguments.model} {arguments.dtype} T={arguments.temperature} {llm.runner.exact}",
-        flush=True,
-    )
+    print(f"{arguments.model} {arguments.dtype} T={arguments.temperature}", flush=True)
     plain = run.texts(PLAIN, 1)
     for method in arguments.methods.split(","):
         own = run.texts(method, arguments.batch_size)
@@ -237,6 +234,7 @@ def main() -> None:
             f"{method}{slots}: identical {same} of {len(own)}{bits}, {hits:.2f} tokens per forward",
             flush=True,
         )
+    print(llm.runner.exact.as_dict())
 
 
 if __name__ == "__main__":
