@@ -8,6 +8,7 @@ from leapdecode.core import ForwardEvent, Output, Request, StepEvent
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.checks import check_scheduler
 from leapdecode.engine.counting import share_time
+from leapdecode.engine.neighbours import NEIGHBOURS
 from leapdecode.engine.places import Model, Places
 from leapdecode.engine.schedulers.base import Scheduler
 from leapdecode.engine.schedulers.batched import Batched
@@ -156,6 +157,7 @@ class Engine:
     def _close(self) -> None:
         self.workers.close()
         self.places.close()
+        NEIGHBOURS.tell()
 
     def _admit(self) -> None:
         """Give waiting requests their places, in the scheduler's order, while there is memory."""

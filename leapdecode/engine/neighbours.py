@@ -24,10 +24,11 @@ class Neighbours:
     def __init__(self) -> None:
         self.seconds = self.computing = 0.0
         self.warm = self.told = False
+        self.note = ""  # told when nobody's text is shown any more
 
     def learn(self, seconds: float, computing: float) -> None:
         """Take in a forward: how long it took, and for how long its thread had a core."""
-        if self.told or torch.get_num_threads() == 1:
+        if self.told or self.note or torch.get_num_threads() == 1:
             return
         self.seconds += seconds
         self.computing += computing
@@ -38,15 +39,18 @@ class Neighbours:
         self.warm = True
         if not judged or share >= SHARE:
             return
-        self.told = True
         passive = os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive"
         advice = "" if passive else " (or set OMP_WAIT_POLICY=passive before Python starts)"
-        LOG.warning(
-            "forwards had a core for %.0f%% of their time: other processes use this machine; fewer "
-            "threads may be faster, as with OMP_NUM_THREADS=1%s",
-            100 * share,
-            advice,
+        self.note = (
+            f"forwards had a core for {share:.0%} of their time: other processes use this machine; "
+            f"fewer threads may be faster, as with OMP_NUM_THREADS=1{advice}"
         )
+
+    def tell(self) -> None:
+        """Say so, once."""
+        if self.note and not self.told:
+            self.told = True
+            LOG.warning("%s", self.note)
 
 
 NEIGHBOURS = Neighbours()  # one for the process
