@@ -431,6 +431,43 @@ def test_a_model_that_takes_no_padded_mask_shares_none(monkeypatch):
     assert batch_shapes(monkeypatch, lambda rows, slots: rows < 4).grain == 0
 
 
+def test_a_comparison_that_fails_leaves_the_cache_as_it_was(monkeypatch):
+    """A forward that raises half-way, when some keys and values are written."""
+    llm = afresh(LLM(new_model(CONFIGS["llama"](), torch.float32), exact=True))
+    grain, equal, raised, unchanged = exact._Comparison._grain, exact._Comparison._equal, [], []
+
+    def in_a_model_that_raises(comparison, ready):
+        def write_and_raise(module, inputs):
+            raised.append(module)
+            for text in ready:
+                comparison.cache.store.clean(text.batch_slot, len(text.tokens) - 2)
+            raise RuntimeError("no such mask")
+
+        handle = llm.model.model.layers[1].register_forward_pre_hook(write_and_raise)
+        try:
+            return grain(comparison, ready)
+        finally:
+            handle.remove()
+
+    def watched(comparison, texts, *rest, **more):
+        def held():
+            store = comparison.cache.store
+            return [store.text_states(text.batch_slot, 0, len(text.tokens)) for text in texts]
+
+        before = held()
+        try:
+            return equal(comparison, texts, *rest, **more)
+        finally:
+            pairs = zip(before, held(), strict=True)
+            unchanged.extend(same(old.values(), new.values()) for old, new in pairs)
+
+    monkeypatch.setattr(exact._Comparison, "_grain", in_a_model_that_raises)
+    monkeypatch.setattr(exact._Comparison, "_equal", watched)
+    assert examine(llm.runner).grain == 0
+    assert raised
+    assert all(unchanged)
+
+
 def test_batches_of_a_coarse_grain_have_a_multiple_of_the_unit_in_all():
     found = Exactness(4).trying(grain=4)
     assert [found.padded(1, batch) for batch in (1, 2, 3, 4, 8)] == [4, 2, 4, 1, 1]

@@ -450,6 +450,16 @@ def test_a_recurrent_model_falls_back():
     assert torch.equal(ours, model.generate(**inputs))
 
 
+@pytest.mark.parametrize("name", ["gpt_neo", "falcon_alibi"])
+def test_a_model_that_only_its_first_text_refuses_falls_back_with_a_cache_asked_for(name):
+    model = new_model(REFUSED[name][0](), attention="eager")
+    inputs = {**padded(TEXTS[0]), "max_new_tokens": 8}
+    asked_for = {"return_dict_in_generate": True, CACHE: DynamicCache()}
+    ours = model.generate(**inputs, **asked_for, custom_generate=decoding())
+    assert torch.equal(ours.sequences, model.generate(**inputs))
+    assert getattr(ours, CACHE) is None
+
+
 def test_an_empty_prompt_is_refused(llama):
     with pytest.raises(PromptError, match="empty"):
         llama.generate(

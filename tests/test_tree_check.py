@@ -5,6 +5,9 @@ import torch
 from tiny import CONFIGS, new_model, prompts
 
 from leapdecode import LLM, SamplingParams, Store
+from leapdecode.core import Request
+from leapdecode.engine import Engine
+from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model import kv_cache, masks, tree_check
 from leapdecode.model.kv_store import SlotCache
@@ -247,3 +250,39 @@ def test_a_later_failure_ends_the_text_alone(monkeypatch):
     monkeypatch.setattr(MaskForm, "build", build)
     assert llm.generate(prompts()[1], method="lookahead", sampling=LONG).method == "lookahead"
     assert llm.plain_reason is None
+
+
+def test_a_model_that_becomes_another_is_looked_at_again():
+    llm = LLM(new_model(CONFIGS["llama"]()), exact=False)
+    check = llm.runner.check
+    llm.generate(prompts()[1], method="lookahead", sampling=LONG)
+    for change in (llm.forget, lambda: llm.model.model.layers[0].register_module("other", Other())):
+        before = check.forwards
+        change()
+        llm.generate(prompts()[0], method="lookahead", sampling=LONG)
+        assert check.forwards > before
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_weights_that_change_in_a_text_are_no_reason_to_refuse_a_model(joins):
+    """Its keys are of other weights then; the texts that join later are compared."""
+    model = new_model(CONFIGS["llama"]())
+    llm = LLM(model, exact=False)
+    engine = Engine(llm.models, Batched(2), llm.shared)
+    engine.add(Request(prompts()[1] * 3, LONG))
+    for _ in range(3):
+        engine.step()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.5)
+    llm.runner.check.seen.clear()
+    if joins:
+        engine.add(Request(prompts()[1], LONG, "lookahead"))
+    while engine.busy:
+        engine.step()
+    assert llm.plain_reason is None
+    assert bool(llm.runner.check.seen) == joins
+
+
+class Other(torch.nn.Module):
+    """A module that changes which kernels may run."""

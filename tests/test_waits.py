@@ -77,19 +77,19 @@ def test_a_logger_above_info_is_quiet(stderr, monkeypatch):
     assert stderr.getvalue() == ""
 
 
-def test_a_long_prompt_and_a_model_that_is_loaded_say_so(stderr, tmp_path):
+def test_a_long_prompt_and_a_model_that_is_loaded_say_so(stderr, tmp_path, llm, monkeypatch):
     new_model(CONFIGS["llama"](), torch.float32).save_pretrained(tmp_path)
-    release = waits.Waiting.__exit__
+    release = Waiting.__exit__
 
     def shown_first(self, *error):  # small models end before a word is said
         until(stderr, self.sentence)
         return release(self, *error)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(waits.Waiting, "__exit__", shown_first)
-        llm = LLM(new_model(CONFIGS["llama"](), torch.float32), exact=False)
-        llm.generate([5] * 100, sampling=SamplingParams(max_tokens=2))
-    assert "evaluating 99 tokens of a prompt" in stderr.getvalue()
+    monkeypatch.setattr(Waiting, "__exit__", shown_first)
+    loaded = LLM(str(tmp_path), llm.tokenizer, exact=False)
+    loaded.generate([5] * 100, sampling=SamplingParams(max_tokens=2))
+    assert f"loading the model {tmp_path} ..." in stderr.getvalue()
+    assert "evaluating 99 tokens of a prompt ..." in stderr.getvalue()
 
 
 def taught(neighbours, share, seconds):
@@ -99,19 +99,19 @@ def taught(neighbours, share, seconds):
 
 def test_neighbours_are_told_of_once(caplog, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    found = Neighbours()
-    taught(found, 0.3, WARM + 0.5)  # weights are read from the disk
-    taught(found, 0.95, WINDOW)
+    neighbours = Neighbours()
+    taught(neighbours, 0.3, WARM + 0.5)  # weights are read from the disk
+    taught(neighbours, 0.95, WINDOW)
     assert not caplog.records
-    taught(found, 0.4, 3 * WINDOW)
+    taught(neighbours, 0.4, 3 * WINDOW)
     assert not caplog.records  # while texts are shown
-    found.tell()
-    found.tell()
+    neighbours.tell()
+    neighbours.tell()
     assert caplog.text.count("other processes use this machine") == 1
 
 
 def test_one_thread_has_nobody_to_wait_for(caplog):
-    found = Neighbours()
-    taught(found, 0.3, 3 * WINDOW)
-    found.tell()
+    neighbours = Neighbours()
+    taught(neighbours, 0.3, 3 * WINDOW)
+    neighbours.tell()
     assert not caplog.records

@@ -113,7 +113,7 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     runners = [llm.runner, *([llm.draft_runner] if isinstance(llm.draft_runner, Runner) else [])]
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        exactness = examine(llm.runner).as_dict()
+        exact = examine(llm.runner)
         bar = progress.add_task("measuring row costs", total=len(CONTEXTS) * len(runners))
         costs = [
             _measure(runner, repeats, batch, lambda: progress.advance(bar)) for runner in runners
@@ -122,7 +122,7 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
         "trees": True,
         "reason": None,
         "probe": asdict(probe(llm.runner)),
-        "exactness": exactness,
+        "exactness": exact.as_dict() | {"reason": exact.reason},
         "cache_bytes_per_1000_tokens": llm.runner.layout.bytes_per_token * 1000,
         "cache_memory": llm.memory.limit,
         "row_costs": costs[0],

@@ -69,11 +69,8 @@ def _memory(size: int, limit: int | None) -> str:
 
 def _exactness(found: dict[str, Any], exact: bool) -> str:
     """Which forwards gave the bits of plain decoding, and whether texts are decoded exactly."""
-    if found["largest"] == found["unit"]:
-        return (
-            f"no: rows in forwards of {found['unit']} differ with what the other rows hold; "
-            "texts equal plain decoding's up to near-ties"
-        )
+    if found["reason"]:
+        return f"no: {found['reason']}; texts equal plain decoding's up to near-ties"
     reused = "any cached token" if found["prefix_rows"] > 0 else "whole chunks of a prompt"
     batches = "texts share forwards" if found["batches"] else "each text has forwards of its own"
     return (

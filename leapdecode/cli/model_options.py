@@ -102,10 +102,10 @@ def takes_model(*without: str) -> Callable[[Callable[..., None]], Callable[..., 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**given: Any) -> None:
-            asked = {option.name: given.pop(option.name) for option in options}
+            values = {option.name: given.pop(option.name) for option in options}
             if "fallback" in without:  # such commands are of no use to a model without trees
-                asked["fallback"] = False
-            models = Models(**asked)
+                values["fallback"] = False
+            models = Models(**values)
             command(**given, **{ARGUMENT: models})
 
         own = list(inspect.signature(command, eval_str=True).parameters.values())

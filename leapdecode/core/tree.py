@@ -123,11 +123,14 @@ class TokenTree:
 
     def path_tokens(self, node: int) -> list[int]:
         """Tokens from below the root down to `node`; empty for the root."""
-        found: list[int] = []
-        while node > 0:
-            found.append(self.tokens[node])
-            node = self.parents[node]
-        return found[::-1]
+        return [self.tokens[place] for place in self.path_to(node)[1:]]
+
+    def path_to(self, node: int) -> list[int]:
+        """The nodes from the root down to `node`."""
+        path = [node]
+        while path[-1] > 0:
+            path.append(self.parents[path[-1]])
+        return path[::-1]
 
     def validate(self, pending: int, vocabulary: int) -> None:
         """Raise `InvalidTree` unless the root is `pending` and every token is an id below

@@ -61,8 +61,10 @@ class ActiveRequest:
     def begin_again(self, method: Method) -> None:
         """Go on from the text as it is by another method."""
         self.stop()
-        self.method, self.decoding = method, decode(method, self.sequence)
-        self.exactness, self.recovered = None, False
+        self.method = method
+        self.decoding = decode(method, self.sequence)
+        self.exactness = None
+        self.recovered = False
 
     def fail(self, error: Exception) -> None:
         """End the text: its own callback, processor or logits make it impossible to go on."""

@@ -51,7 +51,7 @@ def learn_times(times: RowTimes, runner: Runner, found: list[ForwardResult]) -> 
     """Take in what a forward of all sequences took; not one that cached missing text, too."""
     if any(result.rows != result.step_rows or not result.rows for result in found):
         return
-    rows = len(found) * runner.padded(max(result.step_rows for result in found), len(found))
     widest = max(result.step_rows for result in found)
     if runner.exact is None or runner.exact.together(widest, len(found)):  # else several forwards
+        rows = len(found) * runner.padded(widest, len(found))
         times.learn(rows, sum(result.seconds for result in found) * 1e3)

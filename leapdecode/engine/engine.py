@@ -18,7 +18,6 @@ from leapdecode.engine.turn import Turn
 from leapdecode.engine.workers import Workers
 from leapdecode.errors import CacheMemoryError, OptionError, UnsupportedModel
 from leapdecode.model.plain import plain_runner
-from leapdecode.model.runner import Runner
 from leapdecode.pools.store import EarlierTexts
 
 
@@ -101,29 +100,32 @@ class Engine:
         A step runs the forward of one model, for all requests that wait for it. While others
         decode, a prompt that joins is evaluated in chunks, one a step.
         """
-        began = time.perf_counter()
-        if not self.turn.running:  # else caches must stay where they are
-            self._admit()
-            self.places.compact()
-        self._tell_planners()
-        self.turn.settle(self.active)
-        self.turn.compare(self.active)
-        share_time(self.active, time.perf_counter() - began)
-        began = time.perf_counter()
-        self._forward()
-        share_time(self.active, time.perf_counter() - began)
-        began = time.perf_counter()
-        self.turn.settle(self.active)
-        share_time(self.active, time.perf_counter() - began)
+        for part in (self._prepare, self._forward, self._settle):
+            began = time.perf_counter()
+            part()
+            share_time(self.active, time.perf_counter() - began)
         idle = not self.turn.running
         told = [one for one in self.active if idle or one.sequence.finish_reason is None]
         events = [event for one in told for event in one.news()]
         if idle:
-            for one in [one for one in self.active if one.sequence.finish_reason is not None]:
-                self._leave(one)
+            for request in list(self.active):
+                if request.sequence.finish_reason is not None:
+                    self._leave(request)
         if not self.busy:
             self._close()
         return events
+
+    def _prepare(self) -> None:
+        """Let requests join, and come to what they ask of the models."""
+        if not self.turn.running:  # else caches must stay where they are
+            self._admit()
+            self.places.compact()
+        self._tell_planners()
+        self._settle()
+        self.turn.compare(self.active)
+
+    def _settle(self) -> None:
+        self.turn.settle(self.active)
 
     def result(self, request_id: int) -> Output:
         """The output of a request that has ended; it is given once.
@@ -218,23 +220,23 @@ class Engine:
     def _go_on_plainly(self, refused: UnsupportedModel) -> None:
         """Decode by plain forwards alone, from the last token of each text that was checked."""
         self._drain()
-        target = self.models["target"]
-        assert isinstance(target, Runner), "a plain runner has no trees to refuse"
+        target = self.shared.runner
         try:
-            target.plain = plain_runner(target.model, refused, target.may_be_plain)
+            plain = plain_runner(target.model, refused, target.may_be_plain)
         except UnsupportedModel as error:
-            for one in list(self.active):
-                one.fail(error)
             target.refusal = error
+            for request in self.active:
+                request.fail(error)
             return
-        self.models = {"target": target.plain}
+        target.plain = plain
+        self.models = {"target": plain}
         self.places.close()
         self.places.models = self.turn.models = self.models
-        for one in self.unfinished.values():
-            if one.sequence.finish_reason is None:
-                one.begin_again(plain_method())
-        for one in self.active:
-            self.places.join(one, ())
+        for request in self.unfinished.values():
+            if request.sequence.finish_reason is None:
+                request.begin_again(plain_method())
+        for request in self.active:
+            self.places.join(request, ())
 
     def _turns(self) -> dict[str, list[ActiveRequest]]:
         """By model that does not run, whose forwards are next."""

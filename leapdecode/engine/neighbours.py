@@ -34,7 +34,8 @@ class Neighbours:
         self.computing += computing
         if self.seconds < (WINDOW if self.warm else WARM):
             return
-        share, judged = self.computing / self.seconds, self.warm
+        share = self.computing / self.seconds
+        judged = self.warm
         self.seconds = self.computing = 0.0
         self.warm = True
         if not judged or share >= SHARE:

@@ -79,43 +79,45 @@ class Turn:
         exact = getattr(target, "exact", None)
         if exact is None or "target" in self.running:
             return
-        texts = [
-            one
-            for one in active
-            if one.exactness is exact
-            and not one.sequence.samples_drafts
-            and one.forward is not None
-            and one.forward.model == "target"
+        requests = [
+            request
+            for request in active
+            if request.exactness is exact
+            and not request.sequence.samples_drafts
+            and request.forward is not None
+            and request.forward.model == "target"
         ]
-        if not texts:
+        if not requests:
             return
-        sizes = [len(one.forward.tree) for one in texts if one.forward is not None]
-        exact.wanted = not exact.together(max(sizes), len(texts)) or any(
-            one.method.proposes and size >= one.sequence.exact_rows
-            for one, size in zip(texts, sizes, strict=True)
+        sizes = [len(request.forward.tree) for request in requests if request.forward is not None]
+        full = any(
+            request.method.proposes and size >= request.sequence.exact_rows
+            for request, size in zip(requests, sizes, strict=True)
         )
+        more_rows = full or not exact.together(max(sizes), len(requests))
         try:
-            self.places.caches["target"].compare([one.sequence for one in texts])
+            texts = [request.sequence for request in requests]
+            self.places.caches["target"].compare(texts, more_rows)
         except Exception as error:  # a model's own code may raise anything
-            for one in texts:
-                one.fail(error)
+            for request in requests:
+                request.fail(error)
             self.places.spoilt()
             return
         if exact.reason:
-            self._give_up_exactness(exact, texts)
+            self._give_up_exactness(exact, requests)
 
-    def _give_up_exactness(self, exact: Exactness, texts: list[ActiveRequest]) -> None:
+    def _give_up_exactness(self, exact: Exactness, requests: list[ActiveRequest]) -> None:
         target = self.models["target"]
         assert isinstance(target, Runner), "others claim nothing of bits"
-        error = refusal(target.model, exact)
         if exact.required:
-            for one in texts:
-                one.fail(error)
+            error = refusal(target.model, exact)
+            for request in requests:
+                request.fail(error)
             return
         LOG.warning("%s; texts equal plain decoding's up to near-ties", exact.reason)
         target.exact = None
-        for one in texts:
-            one.exactness = None
+        for request in requests:
+            request.exactness = None
 
     def catch_up(self) -> None:
         """Let the caches of drafts that run no more follow the target's commits."""
@@ -222,8 +224,8 @@ class Turn:
 
     def _refusal(self, name: str, error: Exception) -> UnsupportedModel | None:
         """Why a model cannot verify trees, where an error in a forward of a new kind shows it."""
-        runner = self.models[name]
-        check = runner.check if isinstance(runner, Runner) else None
+        runner = self.shared.runner  # a model may be wrapped here
+        check = runner.check if name == "target" and isinstance(runner, Runner) else None
         if check is None or not check.trying or isinstance(error, torch.OutOfMemoryError):
             return None
         if isinstance(error, DamagedModel):

@@ -172,7 +172,8 @@ class Decoding:
         self._run(models | ({"target": kept} if kept else {}), shared, rows, input_ids)
         self.stats = [row.sequence.stats for row in rows]
         _settle(rows, target)
-        filled = kept is not None and kept.fill(cache, rows)
+        keeps = kept is not None and kept.runner.plain is None  # else it went on plainly
+        filled = kept is not None and keeps and kept.fill(cache, rows)
         return _output(rows, input_ids, config, cache if filled else None)
 
     def _run(

@@ -81,6 +81,7 @@ class BatchSlots:
             salt=sequence.cache_salt,
             prompt_length=sequence.prompt_length,
             drawn=sequence.samples_drafts,
+            changes=self.runner.changes,
         )
         if self.runner.prefixes is not None:
             cache.resets = self.runner.prefixes.resets

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.facts import keep, kept, model_key, whole
-from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET
 from leapdecode.model.masks import RowPlan
 
@@ -76,7 +76,10 @@ class Exactness:
     def __init__(
         self, unit: int, key: str | None = None, path: Path | None = None, required: bool = False
     ) -> None:
-        self.unit, self.key, self.path, self.required = unit, key, path, required
+        self.unit = unit
+        self.key = key
+        self.path = path
+        self.required = required
         self.most = 1
         self.ends: tuple[int, ...] = ()
         self.refuted: tuple[int, ...] = ()
@@ -86,7 +89,6 @@ class Exactness:
         self.crossing: bool | None = None
         self.prefix_rows = 0
         self.compared = 0
-        self.wanted = False  # a tree was as large as it may be, or a batch would be split
         self.early = 0  # rows that seemed to differ where too little was exact already to tell
 
     @property
@@ -162,8 +164,8 @@ class Exactness:
     def read(self, entry: Any) -> None:
         """Take over what was kept, if it can have been written here."""
         if _sound(entry, self.unit):
-            found = {name: tuple(entry[name]) for name in ("ends", "refuted")}
-            vars(self).update({**entry, **found})
+            tuples = {name: tuple(entry[name]) for name in ("ends", "refuted")}
+            vars(self).update({**entry, **tuples})
 
     def save(self) -> None:
         """Keep what was found."""
@@ -175,7 +177,8 @@ def _sound(entry: Any, unit: int) -> bool:
     """Whether values of a file can be what `as_dict` gives."""
     if not isinstance(entry, dict) or set(entry) != set(Exactness(unit).as_dict()):
         return False
-    sizes, lists = [unit * size for size in SIZES], (entry["ends"], entry["refuted"])
+    sizes = [unit * size for size in SIZES]
+    lists = (entry["ends"], entry["refuted"])
     return (
         whole(entry["unit"], unit, unit)
         and whole(entry["most"], 1, unit * SIZES[-1])
@@ -185,7 +188,6 @@ def _sound(entry: Any, unit: int) -> bool:
         and (entry["grain"] is None or whole(entry["grain"], 0, unit))
         and entry["grain"] in (None, 0, 1, unit)
         and whole(entry["prefix_rows"], -1, CHUNK + unit)
-        and all(entry[name] in (None, True, False) for name in UNDECIDED)
         and all(type(entry[name]) in (bool, type(None)) for name in UNDECIDED)
         and all(isinstance(ends, list | tuple) for ends in lists)
         and all(type(end) is int for ends in lists for end in ends)
@@ -202,29 +204,31 @@ def exactness(
     """
     how = ("compiled | " if runner.compiled else "") + ("recorded | " if runner.recorder else "")
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
-    found = Exactness(UNITS.get(runner.device.type, UNITS["cuda"]), key, path, required)
+    exact = Exactness(UNITS.get(runner.device.type, UNITS["cuda"]), key, path, required)
     if not anew:
-        found.read(runner.ranks.agreed((kept(key, path) or {}).get("exact")))
-    return found
+        exact.read(runner.ranks.agreed((kept(key, path) or {}).get("exact")))
+    return exact
 
 
 @torch.inference_mode()
-def compare(exact: Exactness, cache: KVCache, sequences: list[Sequence]) -> None:
+def compare(exact: Exactness, cache: KVCache, sequences: list[Sequence], more_rows: bool) -> None:
     """Compare the bits of one kind of forward that would be of use next, if there is one.
 
-    Called between steps, with the texts that are decoded exactly in `cache`.
+    Called between steps, with the texts that are decoded exactly in `cache`; `more_rows`: a tree is
+    as large as it may be, or a batch is split.
     """
     texts = [cache.sequences[sequence.id] for sequence in sequences]
-    texts = sorted((text for text in texts if text.exact), key=lambda text: text.batch_slot)
+    runner = cache.runner
+    texts = [text for text in texts if text.exact and text.changes == runner.changes]
+    texts.sort(key=lambda text: text.batch_slot)
     if not texts:
         return
-    before, runner = exact.as_dict(), cache.runner
-    _Comparison(exact, cache, texts).next()
+    before = exact.as_dict()
+    _Comparison(exact, cache, texts, more_rows).next()
     if exact.as_dict() == before:
         return
-    now = fingerprint(runner.model)
-    if not (now.opaque or now.same(runner.fingerprint)):
-        vars(exact).update(before)  # the model was changed in between
+    if runner.changed:  # then bits differ for that
+        vars(exact).update(before)
         return
     if exact.prefix_rows < 0 < before["prefix_rows"] and runner.prefixes is not None:
         runner.prefixes.reset()
@@ -235,21 +239,27 @@ def compare(exact: Exactness, cache: KVCache, sequences: list[Sequence]) -> None
 class _Comparison:
     """What could be compared with the last tokens of some texts."""
 
-    def __init__(self, exact: Exactness, cache: KVCache, texts: list[SequenceCache]) -> None:
-        self.exact, self.cache, self.texts = exact, cache, texts
+    def __init__(
+        self, exact: Exactness, cache: KVCache, texts: list[SequenceCache], more_rows: bool
+    ) -> None:
+        self.exact = exact
+        self.cache = cache
+        self.texts = texts
+        self.more_rows = more_rows
         self.text = max(texts, key=lambda text: text.exact)
 
     def next(self) -> None:
         """The first comparison that is due, and possible."""
-        due = (self._prefix, self._end, self._crossing, self._rows, self._batch)
-        any(compare() for compare in due)
+        kinds = (self._prefix, self._end, self._crossing, self._rows, self._batch)
+        any(compared() for compared in kinds)
 
     def _rows(self) -> bool:
         """The next number of rows, where a tree or a batch would have more than it may."""
-        exact, text = self.exact, self.text
+        exact = self.exact
+        text = self.text
         sizes = (exact.unit * size for size in SIZES)
         rows = next((rows for rows in sizes if rows > exact.most and rows <= MOST_ROWS), 0)
-        if not (exact.wanted and rows and not exact.largest and len(text.tokens) >= rows):
+        if not (self.more_rows and rows and not exact.largest and len(text.tokens) >= rows):
             return False
         least = rows if exact.early == rows else max(rows // 2, 1)
         if text.exact < least or not self._within_block(rows):
@@ -258,7 +268,8 @@ class _Comparison:
         return True
 
     def _judge_rows(self, rows: int) -> None:
-        exact, text = self.exact, self.text
+        exact = self.exact
+        text = self.text
         decoded, earlier = self._equal([text], rows)
         if rows > text.exact and self._prompt_tells(text) and (decoded or not earlier):
             exact.prefix_rows = text.prompt_rows if earlier else -1
@@ -287,7 +298,9 @@ class _Comparison:
 
     def _end(self) -> bool:
         """The end of visible slots that the next plain step would have."""
-        exact, text, unit = self.exact, self.text, self.exact.unit
+        exact = self.exact
+        text = self.text
+        unit = exact.unit
         rest = (len(text.tokens) + unit) % EXACT_BUCKET
         end = next((end for end in ENDS if end >= rest), 0)
         known = {0, *exact.ends, *exact.refuted}
@@ -303,7 +316,9 @@ class _Comparison:
 
     def _crossing(self) -> bool:
         """Whether rows change with a further block of slots, shortly before a tree would see it."""
-        exact, text, unit = self.exact, self.text, self.exact.unit
+        exact = self.exact
+        text = self.text
+        unit = exact.unit
         length = len(text.tokens)
         near = length % EXACT_BUCKET + 2 * max(exact.most, unit) > EXACT_BUCKET
         known = exact.crossing is not None
@@ -314,9 +329,10 @@ class _Comparison:
 
     def _batch(self) -> bool:
         """Whether texts may share a forward, and how few rows each has in one."""
-        exact, unit, runner = self.exact, self.exact.unit, self.cache.runner
+        exact = self.exact
+        unit = exact.unit
         ready = [text for text in self.texts if text.exact >= unit]
-        if runner.compiled or len(ready) < 2:
+        if self.cache.runner.compiled or len(ready) < 2:
             return False
         if exact.batches is None:
             several = ready[: exact.most // unit]
@@ -348,10 +364,10 @@ class _Comparison:
 
     def _within_block(self, rows: int) -> bool:
         """Whether the text's last `rows` tokens were evaluated behind as many blocks as now."""
-        first, last = len(self.text.tokens) - rows, len(self.text.tokens) - 1
+        last = len(self.text.tokens) - 1
         # padded rows of a step near a block's end see the next one
         inside = last % EXACT_BUCKET <= EXACT_BUCKET - self.exact.unit or bool(self.exact.crossing)
-        return inside and first // EXACT_BUCKET == last // EXACT_BUCKET
+        return inside and (last + 1 - rows) // EXACT_BUCKET == last // EXACT_BUCKET
 
     def _equal(
         self,
@@ -363,28 +379,41 @@ class _Comparison:
         """Evaluate the last `rows` tokens of each text again; returns whether all bits are equal,
         of those that were decoded, and of those before.
         """
-        store, runner = self.cache.store, self.cache.runner
         self.exact.compared += 1
-        plans, before = [], []
-        for text in texts:
-            first, end = len(text.tokens) - rows, len(text.tokens)
-            plans.append(RowPlan.chain(text.batch_slot, first, text.tokens[first:]))
-            before.append(store.text_states(text.batch_slot, first, end))
-        allowed = allowed or self.exact
-        logits_BRV, _ = runner.launch(plans, store, rows, more, exact=allowed).wait()
+        ranks = self.cache.runner.ranks
+        before = [self._states(text, rows) for text in texts]
+        try:
+            logits_BRV = self._again(texts, rows, allowed or self.exact, more)
+            after = [self._states(text, rows) for text in texts]
+        finally:  # a forward may raise half-way
+            for text, states in zip(texts, before, strict=True):
+                end = len(text.tokens)
+                self.cache.store.fill_text(text.batch_slot, states, end - rows, end)
         decoded = earlier = True
-        for text, states, logits_RV in zip(texts, before, logits_BRV, strict=True):
-            first, end = len(text.tokens) - rows, len(text.tokens)
-            again = store.text_states(text.batch_slot, first, end)
-            store.fill_text(text.batch_slot, states, first, end)
+        for text, old, new, logits_RV in zip(texts, before, after, logits_BRV, strict=True):
             start = max(rows - text.exact, 0)  # of those that were decoded
-            for shape, old in states.items():
-                new = again[shape]
-                decoded &= torch.equal(old[:, :, start:], new[:, :, start:])
-                earlier &= torch.equal(old[:, :, :start], new[:, :, :start])
-            shown = text.logits[-(rows - start) :]
-            decoded &= all(map(torch.equal, shown, logits_RV[rows - len(shown) :]))
-        return bool(runner.ranks.least(int(decoded))), bool(runner.ranks.least(int(earlier)))
+            for shape in old:
+                decoded &= torch.equal(old[shape][:, :, start:], new[shape][:, :, start:])
+                earlier &= torch.equal(old[shape][:, :, :start], new[shape][:, :, :start])
+            logits = text.logits[-(rows - start) :]
+            decoded &= all(map(torch.equal, logits, logits_RV[rows - len(logits) :]))
+        return bool(ranks.least(int(decoded))), bool(ranks.least(int(earlier)))
+
+    def _states(self, text: SequenceCache, rows: int) -> dict[tuple[int, int], Tensor]:
+        """Copies of the keys and values of a text's last `rows` tokens."""
+        end = len(text.tokens)
+        return self.cache.store.text_states(text.batch_slot, end - rows, end)
+
+    def _again(
+        self, texts: list[SequenceCache], rows: int, allowed: Exactness, more: int
+    ) -> Tensor:
+        """Logits [B, R, V] of the last `rows` tokens of each text, in one forward."""
+        plans = []
+        for text in texts:
+            first = len(text.tokens) - rows
+            plans.append(RowPlan.chain(text.batch_slot, first, text.tokens[first:]))
+        runner = self.cache.runner
+        return runner.launch(plans, self.cache.store, rows, more, exact=allowed).wait()[0]
 
 
 def refusal(model: Any, exact: Exactness) -> UnsupportedModel:
@@ -397,40 +426,37 @@ def refusal(model: Any, exact: Exactness) -> UnsupportedModel:
 
 def examine(runner: Runner) -> Exactness:
     """Compare all that decoding would compare in time, on made-up texts; kept for later runs."""
-    before = runner.exact
-    runner.exact = exact = exactness(runner, anew=True)
-    source = torch.Generator().manual_seed(0)
+    usual = runner.exact
+    exact = exactness(runner, anew=True)
+    runner.exact = exact
     length = min(3 * MOST_ROWS // 2, runner.max_length - 1)
     cache = runner.open(3, length + MOST_ROWS)
-    draws = torch.randint(runner.vocabulary, (3, length), generator=source).tolist()
-    start = max(min(LONG_PROMPT + 2, length // 2), 1)
+    source = torch.Generator().manual_seed(0)
+    made_up = torch.randint(runner.vocabulary, (3, length), generator=source).tolist()
+    begun = max(min(LONG_PROMPT + 2, length // 2), 1)
     params = SamplingParams(max_tokens=length)
-    texts = [Sequence(ids[:start], params, max_length=runner.max_length) for ids in draws]
+    texts = [Sequence(ids[:begun], params, max_length=runner.max_length) for ids in made_up]
     try:
         for text in texts:
             cache.allocate(text)
         while len(texts[0].tokens) < length and not exact.reason:
-            _follow(cache, texts, draws)
-            exact.wanted = True
-            compare(exact, cache, texts)
+            _follow(cache, texts, made_up, min(exact.most, exact.unit))
+            compare(exact, cache, texts, more_rows=True)
         cache.close()
     finally:
-        runner.exact = before
+        runner.exact = usual
     return exact
 
 
-def _follow(cache: KVCache, texts: list[Sequence], draws: list[list[int]]) -> None:
-    """One step, in which the made-up tokens are what was guessed."""
-    assert cache.runner.exact is not None
-    asked = []
-    for text, ids in zip(texts, draws, strict=True):
-        rows = min(cache.runner.exact.most, cache.runner.exact.unit)
-        at = len(text.tokens)
+def _follow(cache: KVCache, texts: list[Sequence], made_up: list[list[int]], rows: int) -> None:
+    """One step of `rows` per text, whose tokens are accepted whatever the model says."""
+    forwards, following = [], []
+    for text, ids in zip(texts, made_up, strict=True):
+        following.append(ids[len(text.tokens) :][:rows])
         tree = TokenTree(text.pending)
-        tree.add_chain(0, ids[at : at + rows - 1], "made up")
-        asked.append(Forward("target", text, tree))
-    cache.forward(asked)
-    for text, ids, forward in zip(texts, draws, asked, strict=True):
-        at, count = len(text.tokens), len(forward.tree)
-        text.tokens += ids[at : at + count]
-        cache.commit([Commit("target", text, list(range(count)))])
+        tree.add_chain(0, following[-1][: rows - 1], "made up")
+        forwards.append(Forward("target", text, tree))
+    cache.forward(forwards)
+    for forward, tokens in zip(forwards, following, strict=True):
+        forward.sequence.tokens += tokens
+        cache.commit([Commit("target", forward.sequence, list(range(len(forward.tree))))])

@@ -127,13 +127,12 @@ class KVCache(BatchSlots):
             extra.append(self._prefill(request, plan, self._kept(plan, requests, number)))
         rows = self.runner.padded(max(plan.count for plan in plans), len(plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
-        texts, check = [self.sequences[request.sequence.id] for request in requests], None
-        if rows and requests[0].model == "target":
-            check = self.runner.check  # what a draft gives are guesses
+        texts = [self.sequences[request.sequence.id] for request in requests]
+        # what a draft gives are guesses
+        check = self.runner.check if rows and requests[0].model == "target" else None
         if check is not None:
             check.expect(requests, plans, texts, self.chunk)
-        missing = sum(len(plan.missing) for plan in plans)
-        with _saying(missing):
+        with _saying(sum(len(plan.missing) for plan in plans)):
             launched = self.runner.launch(plans, self.store, rows) if rows else self._nothing(plans)
             logits, seconds = launched.wait()
         offset = min(len(plan.missing) for plan in plans)
@@ -169,10 +168,12 @@ class KVCache(BatchSlots):
             answers.append(found)
         return answers
 
-    def compare(self, sequences: list[Sequence]) -> None:
-        """Find out more of what exact decoding may do, from texts that wait for their next step."""
+    def compare(self, sequences: list[Sequence], more_rows: bool) -> None:
+        """Find out more of what exact decoding may do, from texts that wait for their next step;
+        see `exact.compare`.
+        """
         if self.runner.exact is not None:
-            compare(self.runner.exact, self, sequences)
+            compare(self.runner.exact, self, sequences, more_rows)
 
     def _nothing(self, plans: list[RowPlan]) -> Launched:
         """The logits of no rows."""

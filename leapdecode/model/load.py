@@ -208,7 +208,8 @@ def prepare(
     plainly = fallback is not False and quantize is None and ranks.size == 1
     try:
         runner = Runner(model)
-        runner.ranks, runner.may_be_plain = ranks, plainly
+        runner.ranks = ranks
+        runner.may_be_plain = plainly
         if quantize == INT8:
             with Waiting("quantizing the model's weights"):
                 runner.prepacked = quantized_model(model, runner.try_rows)
@@ -253,11 +254,12 @@ def make_exact(runner: Runner, exact: str | bool, anew: bool = False) -> None:
 
     Raises `UnsupportedModel` where an earlier run has found that a model that must cannot.
     """
-    runner.exact, found = None, exactness(runner, exact is True, anew)
-    if exact is True and found.reason:
-        raise refusal(runner.model, found)
-    if not found.reason and (exact is True or cheap(runner, found.unit)):
-        runner.exact = found
+    runner.exact = None
+    known = exactness(runner, exact is True, anew)
+    if exact is True and known.reason:
+        raise refusal(runner.model, known)
+    if not known.reason and (exact is True or cheap(runner, known.unit)):
+        runner.exact = known
 
 
 def cheap(runner: Runner, unit: int) -> bool:

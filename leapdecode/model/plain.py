@@ -116,7 +116,7 @@ class PlainCache:
     def compact(self) -> None:
         """Nothing to do: texts have no slots."""
 
-    def compare(self, sequences: list[Sequence]) -> None:
+    def compare(self, sequences: list[Sequence], more_rows: bool) -> None:
         """Nothing is claimed of bits."""
 
     def commit(self, requests: list[Commit]) -> None:

@@ -1,4 +1,4 @@
-"""The load-time probe: small trees and a ragged batch against plain forwards of the very model that
+"""The probe: small trees and a ragged batch against plain forwards of the very model that
 was loaded.
 
 Flags are not enough: several architectures accept a tree mask and silently compute something else.
@@ -18,18 +18,13 @@ from torch import Tensor
 
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
-from leapdecode.model.forbidden import levelled
 from leapdecode.model.runner import Runner
 from leapdecode.model.traits import WINDOWS, first_line, windows_of
-from leapdecode.model.yardstick import cap, in_one_block, in_pieces
+from leapdecode.model.yardstick import distances, in_one_block, in_pieces, mean, tolerance
 
 LOG = logging.getLogger("leapdecode")
 TEXT = 16  # tokens of the longer probe text; a second one is half as long
 SINGLE = 3  # nodes that are evaluated one at a time
-FACTOR = 3.0  # a wrong mask moves logits by more than this many times what rounding does
-# rounding is at least this (float64 models use float32 inside)
-FLOOR = {torch.float64: 1e-6, torch.float32: 1e-5}
-HALF_FLOOR = 0.02
 WINDOW = 6  # tokens that attention sees during the probe, where the model's window is larger
 PIECES = 6  # rows at least whose rounding is measured
 
@@ -40,8 +35,7 @@ class ProbeReport:
 
     Attributes:
         worst: root mean square of (tree - plain), the largest of the kinds of forwards.
-        tolerance: what is allowed: `FACTOR` times what rounding does, and never more than
-            `yardstick.cap`.
+        tolerance: what is allowed, see `yardstick.tolerance`.
         nodes: nodes compared.
     """
 
@@ -76,12 +70,6 @@ def _bushy(pending: int, vocabulary: int) -> TokenTree:
     return tree
 
 
-def _distance(one_V: Tensor, other_V: Tensor) -> float:
-    """Root mean square of the difference, in standard deviations of the first."""
-    one_V, other_V = levelled(one_V.double(), other_V.double())
-    return float((one_V - other_V).square().mean().sqrt() / one_V.std())
-
-
 class _Comparison:
     """Distances of tree logits from plain ones by kind of forward, and of plain ones from each
     other.
@@ -108,32 +96,24 @@ class _Comparison:
         with self.runner.own:
             plain_NV = in_one_block(self.runner.model, ids, keep)
             pieces_NV = in_pieces(self.runner.model, ids, keep)
-        self.rounding += [
-            _distance(one, other) for one, other in zip(plain_NV, pieces_NV, strict=True)
-        ]
+        self.rounding += distances(plain_NV, pieces_NV)
         node, place = leaf, keep - 1
         while node >= 0:
             if node in logits:
                 # of two right answers the nearer one counts: which kernel a row takes is not in
                 # question
                 apart = min(
-                    _distance(given[place], logits[node]) for given in (plain_NV, pieces_NV)
+                    distances(right_NV[place : place + 1], logits[node][None])[0]
+                    for right_NV in (plain_NV, pieces_NV)
                 )
                 self.found.setdefault(kind, []).append(apart)
             node, place = tree.parents[node], place - 1
 
     def report(self) -> ProbeReport:
-        """Means over the nodes: a mixture of experts may route one otherwise, a wrong mask is wrong
-        at most.
-        """
-        means = [_mean(distances) for distances in self.found.values()]
-        floor = FLOOR.get(self.runner.rounding, HALF_FLOOR)
-        tolerance = min(FACTOR * max(_mean(self.rounding), floor), cap(self.runner.rounding))
-        return ProbeReport(max(means), tolerance, sum(map(len, self.found.values())))
-
-
-def _mean(distances: list[float]) -> float:
-    return sum(distances) / len(distances)
+        """Means over the nodes of each kind of forward."""
+        worst = max(map(mean, self.found.values()))
+        allowed = tolerance(mean(self.rounding), self.runner.rounding)
+        return ProbeReport(worst, allowed, sum(map(len, self.found.values())))
 
 
 @torch.inference_mode()

@@ -88,6 +88,7 @@ class Runner:
         self.set_aside: Exactness | None = None  # `exact`, while something else runs
         self.as_probed = True  # whether what runs is what was probed
         self.programs = 0  # times that recorded forwards became another program
+        self.changes = 0  # times that something in the model had changed
 
     def refresh(self) -> None:
         """Take notice of what has changed in the model; called before texts join.
@@ -100,6 +101,8 @@ class Runner:
         if self.ranks.least(int(same)):
             return
         self._forget_outputs()
+        if self.check is not None and self.fingerprint.computation != before.computation:
+            self.check.seen.clear()
         self.as_probed = self.fingerprint.computation == self.probed
         if self.as_probed:
             # another object: texts that were decoded meanwhile were not exact
@@ -121,9 +124,18 @@ class Runner:
         self.set_aside = None
         self.programs += 1
         self._forget_outputs(everything=True)
+        if self.check is not None:
+            self.check.seen.clear()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the model has visibly changed since a text joined last."""
+        now = fingerprint(self.model)
+        return not (now.opaque or now.same(self.fingerprint))
 
     def _forget_outputs(self, everything: bool = False) -> None:
         """Drop keys and values of texts that have ended, and packed copies of other weights."""
+        self.changes += 1
         if self.prefixes is not None:
             self.prefixes.reset()
         if self.prepacked is not None:

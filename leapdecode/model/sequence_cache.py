@@ -31,6 +31,8 @@ class SequenceCache:
         prompt_length: tokens of the prompt.
         salt: other texts may have what is cached if theirs is the same.
         resets: how often all texts had been forgotten when this one joined.
+        changes: how often the model had changed when this one joined; others hold keys of other
+            weights.
         reused: how many of the cached tokens were computed for other texts.
         drawn: whether the rejection verifier decides, so that what is decoded is not exact.
         earlier_TD: the hidden states of the text evaluated last, until a result tells them.
@@ -47,6 +49,7 @@ class SequenceCache:
     agreed: int = 0
     salt: str = ""
     resets: int = 0
+    changes: int = 0
     prompt_length: int = 0
     reused: int = 0
     drawn: bool = False

@@ -11,7 +11,8 @@ Shapes: N nodes of a path, V vocabulary, H heads, T tokens, D head size.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,20 +21,20 @@ from transformers import DynamicCache
 from leapdecode.core import Forward, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.cache_names import CACHE
-from leapdecode.model.forbidden import levelled
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.probe import FACTOR, FLOOR, HALF_FLOOR
 from leapdecode.model.runner import Runner
 from leapdecode.model.sequence_cache import SequenceCache
-from leapdecode.model.yardstick import cap
+from leapdecode.model.yardstick import distances, mean, tolerance
 
 MOST = 16  # tokens of a forward that is made to compare, at most
-START = 8  # of a text's first and of its last tokens the keys and values are compared
-DEEP = 4  # nodes of a path: deeper ones are no other kind
-FIRST, LAST = {"text", "batch", "taken over"}, {"batch", "taken over", "chunks", "window"}
+SPAN = 8  # of a text's first and of its last tokens the keys and values are compared
+DEEP = 4  # nodes of a path: longer ones are no other kind
+START_OF = {"text", "batch", "taken over"}  # kinds for which a text's first tokens are compared
+END_OF = {"batch", "taken over", "chunks", "window"}  # and its last ones
 
 Kind = tuple[str, int]  # a name, and a size where sizes are kinds of their own
+Compared = TypeVar("Compared", Tensor, list[Tensor])
 
 
 class TreeCheck:
@@ -74,31 +75,36 @@ class TreeCheck:
 
         Raises `UnsupportedModel` where it is not what plain decoding gives.
         """
-        if not self.trying:
-            return
         expected, self.new = self.new, []
-        for number in sorted({0, len(plans) - 1}):
-            own_NV, new = logits[number], expected[number]
+        for place in sorted({0, len(plans) - 1}):
+            new = expected[place] if expected else set()
             if not new:
                 continue
-            self.new = [new]
-            if own_NV.isfinite().any(-1).all():
-                self._compare(store, requests[number], plans[number], own_NV, rows, new)
-                self.seen |= new
+            self.new = [new]  # an error in here is one of a new kind, too
+            if logits[place].isfinite().any(-1).all():
+                try:
+                    self._compare(store, requests[place], plans[place], logits[place], rows, new)
+                except UnsupportedModel:
+                    if not self.runner.changed:
+                        raise
+                else:
+                    self.seen |= new
             elif not self.seen:
-                self._refuse_damage(store, requests[number].sequence.tokens[0])
+                self._refuse_damage(store, requests[place].sequence.tokens[0])
             self.new = []
 
     def _kinds(
         self, tree: TokenTree, plan: RowPlan, text: SequenceCache, texts: int, chunk: int
     ) -> set[Kind]:
-        """Of what kinds a forward is for one of its `texts`."""
-        if not plan.nodes:
+        """Of what kinds a forward is for one of its `texts`; of none where the text began by other
+        weights, which nothing could be compared with.
+        """
+        if not plan.nodes or text.changes != self.runner.changes:
             return set()
         end = plan.base + max(plan.depths[node] for node in plan.nodes) + 1
         path = len(_first_path(tree, plan.nodes))
-        held = {
-            ("text", min(end, START)): True,
+        kinds = {
+            ("text", min(end, SPAN)): True,
             ("guess", min(path, DEEP)): path > 1,
             ("side by side", 0): path < len(plan.nodes),
             ("batch", 0): texts > 1,
@@ -106,7 +112,7 @@ class TreeCheck:
             ("chunks", 0): plan.base > chunk,
         }
         windows = {("window", size) for _, size in self.runner.form.windows if 0 < size < end}
-        return windows | {kind for kind, holds in held.items() if holds}
+        return windows | {kind for kind, holds in kinds.items() if holds}
 
     def _compare(
         self,
@@ -117,23 +123,22 @@ class TreeCheck:
         rows: int,
         new: set[Kind],
     ) -> None:
-        tree, text = request.tree, request.sequence.tokens[: plan.base]
-        paths = [_first_path(tree, plan.nodes)]
+        text, tree = request.sequence.tokens[: plan.base], request.tree
         names = {name for name, _ in new}
+        paths = [_first_path(tree, plan.nodes)]
         if "side by side" in names:
-            paths.append(_path_to(tree, plan.nodes[-1]))
-        if plan.base + len(paths[0]) > MOST:  # shorter ones are evaluated as a whole
-            first = slice(min(START, plan.base)), FIRST
-            last = slice(max(plan.base - START, 0), plan.base), LAST
-            for span, kinds in (first, last):
-                if kinds & names and plan.base:
-                    self._compare_states(store, plan.batch_slot, text, span)
-        place = {node: row for row, node in enumerate(plan.nodes)}
+            paths.append(tree.path_to(plan.nodes[-1]))
+        if text and len(text) + len(paths[0]) > MOST:  # shorter ones are evaluated as a whole
+            if START_OF & names:
+                self._compare_states(store, plan.batch_slot, text, 0)
+            if END_OF & names:
+                self._compare_states(store, plan.batch_slot, text, max(len(text) - SPAN, 0))
+        row_of = {node: row for row, node in enumerate(plan.nodes)}
         for path in paths:
-            path = path[:MOST]
-            tokens = [tree.tokens[node] for node in path]
-            found_NV = own_NV[[place[node] for node in path]]
-            self._compare_path(store, plan.batch_slot, text, tokens, found_NV, rows)
+            nodes = path[:MOST]
+            tokens = [tree.tokens[node] for node in nodes]
+            path_NV = own_NV[[row_of[node] for node in nodes]]
+            self._compare_path(store, plan.batch_slot, text, tokens, path_NV, rows)
 
     def _refuse_damage(self, store: SlotCache, token: int) -> None:
         """Raise `DamagedModel` where a forward of one token gives no finite logits either."""
@@ -149,42 +154,68 @@ class TreeCheck:
         batch_slot: int,
         text: list[int],
         path: list[int],
-        found_NV: Tensor,
+        own_NV: Tensor,
         rows: int,
     ) -> None:
-        """Compare logits along a path behind `text` with a forward of as many rows, if those
-        differ, with one of another number too: of two right answers the nearer one counts.
+        """Compare logits along a path behind `text`, of a forward of as many `rows` where it may
+        have them.
+        """
+        room = min(MOST - len(path), len(text))
+        earlier = room if room == len(text) else min(max(rows - len(path), 0), room)
+
+        def plain(earlier: int) -> Tensor:
+            start = len(text) - earlier
+            output = self._own_forward([*text[start:], *path], store, batch_slot, start)
+            logits_NV: Tensor = output.logits[0, -len(path) :]
+            return logits_NV
+
+        sizes = (earlier, 0 if earlier else room)
+        self._refuse_other("logits at a tree's nodes", own_NV, plain, sizes, distances)
+
+    def _compare_states(
+        self, store: SlotCache, batch_slot: int, text: list[int], first: int
+    ) -> None:
+        """Compare the keys and values of `SPAN` tokens of a text from the `first` on, by forwards
+        over them and some tokens before, or behind where there are none before.
+        """
+        end = min(first + SPAN, len(text))
+        own = [part[batch_slot, :, first:end] for part in _states(store.layers)]
+
+        def plain(more: int) -> list[Tensor]:
+            start = max(first - more, 0)
+            ids = text[start : end if first else end + more]
+            cache = getattr(self._own_forward(ids, store, batch_slot, start), CACHE)
+            return [part[0, :, first:end] for part in _states(cache.layers)]
+
+        sizes = (0, MOST - SPAN)
+        self._refuse_other("keys and values of a text", own, plain, sizes, _furthest)
+
+    def _refuse_other(
+        self,
+        what: str,
+        own: Compared,
+        plain: Callable[[int], Compared],
+        sizes: tuple[int, int],
+        distances_of: Callable[[Compared, Compared], list[float]],
+    ) -> None:
+        """Raise `UnsupportedModel` where `own` is not what `plain` forwards give.
+
+        The second size of forward is asked for only where the first differs: it shows what
+        rounding does, and of two right answers the nearer one counts.
         """
         dtype = self.runner.rounding
-        floor = FACTOR * FLOOR.get(dtype, HALF_FLOOR)
-        room = MOST - len(path)
-        first = min(len(text) if len(text) <= room else max(rows - len(path), 0), room)
-        one_NV = self._plain(store, batch_slot, text, path, first)
-        apart = _distances(one_NV, found_NV)
-        worst = _mean(apart)
-        if worst <= floor:
+        usual = plain(sizes[0])
+        apart = distances_of(usual, own)
+        if mean(apart) <= tolerance(0.0, dtype):
             return
-        other = 0 if first else min(room, len(text))
-        other_NV = self._plain(store, batch_slot, text, path, other)
-        rounding = _mean(_distances(one_NV, other_NV))
-        tolerance = min(max(FACTOR * rounding, floor), cap(dtype))
-        worst = _mean(list(map(min, apart, _distances(other_NV, found_NV))))
-        if not worst <= tolerance:
+        other = plain(sizes[1])
+        allowed = tolerance(mean(distances_of(usual, other)), dtype)
+        worst = mean(list(map(min, apart, distances_of(other, own))))
+        if not worst <= allowed:
             raise UnsupportedModel(
-                f"its logits at a tree's nodes differ from plain decoding's by {worst:.2g} "
-                f"standard deviations, where rounding explains {tolerance:.2g}"
+                f"its {what} differ from plain decoding's by {worst:.2g} of their spread, "
+                f"where rounding explains {allowed:.2g}"
             )
-
-    def _plain(
-        self, store: SlotCache, batch_slot: int, text: list[int], path: list[int], earlier: int
-    ) -> Tensor:
-        """[N, V] logits along `path` of the model's own forward of the last `earlier` tokens of
-        `text` and the path, behind the keys and values that are cached of the tokens before.
-        """
-        start = len(text) - earlier
-        output = self._own_forward([*text[start:], *path], store, batch_slot, start)
-        logits: Tensor = output.logits[0, -len(path) :]
-        return logits
 
     def _own_forward(
         self, ids: list[int], store: SlotCache, batch_slot: int = 0, start: int = 0
@@ -193,96 +224,40 @@ class TreeCheck:
         of a text, whose keys and values are copied.
         """
         self.forwards += 1
-        runner, cache = self.runner, DynamicCache()
+        runner = self.runner
+        cache = DynamicCache()
         for number, layer in enumerate(store.layers if start else ()):
-            states = (layer.keys, layer.values)
-            keys, values = (part[batch_slot : batch_slot + 1, :, :start] for part in states)
+            keys = layer.keys[batch_slot : batch_slot + 1, :, :start]
+            values = layer.values[batch_slot : batch_slot + 1, :, :start]
             cache.update(keys, values, number)
         tokens = torch.tensor([ids], device=runner.device)
         places = torch.arange(start, start + len(ids), device=runner.device)[None]
-        given = {runner.cache_name: cache, **runner.constants}
+        arguments = {runner.cache_name: cache, **runner.constants}
         with runner.own:
             return runner.model(
-                input_ids=tokens, position_ids=places, use_cache=True, return_dict=True, **given
+                input_ids=tokens, position_ids=places, use_cache=True, return_dict=True, **arguments
             )
 
-    def _compare_states(
-        self, store: SlotCache, batch_slot: int, text: list[int], span: slice
-    ) -> None:
-        """Compare the keys and values of a span of a text with those that the model's own forward
-        of these tokens gives, or a larger one if those differ.
-        """
-        found = [
-            part[batch_slot, :, span]
-            for layer in store.layers
-            for part in (layer.keys, layer.values)
-        ]
-        one = self._plain_states(store, batch_slot, text, span, 0)
-        worst, floor = _apart(one, found), FACTOR * FLOOR.get(self.runner.rounding, HALF_FLOOR)
-        if worst <= floor:
-            return
-        other = self._plain_states(store, batch_slot, text, span, MOST - START)
-        tolerance = min(max(FACTOR * _apart(one, other), floor), cap(self.runner.rounding))
-        worst = min(worst, _apart(other, found))
-        if not worst <= tolerance:
-            raise UnsupportedModel(
-                f"keys and values of its text differ from plain decoding's by {worst:.2g} of their "
-                f"size, where rounding explains {tolerance:.2g}"
-            )
 
-    def _plain_states(
-        self, store: SlotCache, batch_slot: int, text: list[int], span: slice, more: int
-    ) -> list[Tensor]:
-        """The keys and values [H, T, D] of a `span` of the text, of every layer, by the model's
-        own forward over it and `more` tokens before it, or behind it where it is the first.
-        """
-        first, end = span.start or 0, span.stop
-        start = max(first - more, 0)
-        ids = text[start : end if first else end + more]
-        output = self._own_forward(ids, store, batch_slot, start)
-        return [
-            part[0, :, first:end]
-            for layer in getattr(output, CACHE).layers
-            for part in (layer.keys, layer.values)
-        ]
+def _states(layers: list[Any]) -> list[Tensor]:
+    """The keys and values [B, H, T, D] of all layers."""
+    return [part for layer in layers for part in (layer.keys, layer.values)]
 
 
-def _apart(one: list[Tensor], other: list[Tensor]) -> float:
-    """The root mean square of the difference against the first one's size, the largest of all."""
-    found = 0.0
-    for mine, theirs in zip(one, other, strict=True):
-        size = mine.double().square().mean().sqrt().clamp_min(1e-30)
-        found = max(found, float((mine.double() - theirs.double()).square().mean().sqrt() / size))
-    return found
+def _furthest(one: list[Tensor], other: list[Tensor]) -> list[float]:
+    """The greatest of all layers' differences, as a root mean square against that of the first."""
+    apart = 0.0
+    for plain, own in zip(one, other, strict=True):
+        size = plain.double().square().mean().sqrt().clamp_min(1e-30)
+        gap = (plain.double() - own.double()).square().mean().sqrt()
+        apart = max(apart, float(gap / size))
+    return [apart]
 
 
 def _first_path(tree: TokenTree, nodes: list[int]) -> list[int]:
     """The first child's first child and so on, of those evaluated, from the root."""
-    path, evaluated = [nodes[0]], set(nodes)
+    path = nodes[:1]
     for node in nodes[1:]:
-        if tree.parents[node] == path[-1] and node in evaluated:
+        if tree.parents[node] == path[-1]:
             path.append(node)
     return path
-
-
-def _path_to(tree: TokenTree, leaf: int) -> list[int]:
-    """The nodes from the root down to `leaf`."""
-    path = [leaf]
-    while tree.parents[path[0]] >= 0:
-        path.insert(0, tree.parents[path[0]])
-    return path
-
-
-def _distances(one_NV: Tensor, other_NV: Tensor) -> list[float]:
-    """Per node the root mean square of the difference, in standard deviations of the first."""
-    one_NV, other_NV = levelled(one_NV.double(), other_NV.double())
-    apart_N = (one_NV - other_NV).square().mean(-1).sqrt() / one_NV.std(-1)
-    found: list[float] = apart_N.tolist()
-    return found
-
-
-def _mean(distances: list[float]) -> float:
-    """Over the nodes, as a mixture of experts may route one otherwise; a wrong mask is wrong at
-    most.
-    """
-    return sum(distances) / len(distances)

@@ -15,9 +15,14 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from leapdecode.model.cache_names import CACHE, cache_name
+from leapdecode.model.forbidden import levelled
 from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.traits import forward_parameters, input_device
 
+FACTOR = 3.0  # a wrong mask moves logits by more than this many times what rounding does
+# rounding is at least this (float64 models use float32 inside)
+FLOORS = {torch.float64: 1e-6, torch.float32: 1e-5}
+HALF_FLOOR = 0.02
 # The most that rounding can do, against the spread (standard deviation) of a row's logits.
 CAPS = {torch.float64: 1e-5, torch.float32: 1e-3}
 HALF_CAP = 0.5
@@ -26,6 +31,25 @@ HALF_CAP = 0.5
 def cap(dtype: torch.dtype) -> float:
     """The largest difference that rounding may explain, in standard deviations of the logits."""
     return CAPS.get(dtype, HALF_CAP)
+
+
+def tolerance(rounding: float, dtype: torch.dtype) -> float:
+    """The difference that is allowed where rounding was seen to make one of `rounding`."""
+    least = FLOORS.get(dtype, HALF_FLOOR)
+    return min(FACTOR * max(rounding, least), cap(dtype))
+
+
+def distances(one_NV: Tensor, other_NV: Tensor) -> list[float]:
+    """Per row the root mean square of the difference, in standard deviations of the first."""
+    one_NV, other_NV = levelled(one_NV.double(), other_NV.double())
+    apart_N = (one_NV - other_NV).square().mean(-1).sqrt() / one_NV.std(-1)
+    rows: list[float] = apart_N.tolist()
+    return rows
+
+
+def mean(values: list[float]) -> float:
+    """Over rows: a mixture of experts may route one otherwise, a wrong mask is wrong at most."""
+    return sum(values) / len(values)
 
 
 @torch.inference_mode()
