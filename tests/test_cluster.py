@@ -147,7 +147,7 @@ COMPARED = {
         ("method", "bound", "unchanged", "confidence", "batch", "replies"),
     ),
     "records.jsonl": (
-        ["bench", "--tasks", "math", "--methods", "lookahead", "--rounds", "2",
+        ["bench", "--tasks", "math", "--methods", "lookahead:budget=none", "--rounds", "2",
          "--max-tokens", "16", "--no-exact"],
         ("task", "contender", "unit", "round", "tokens", "counts", "scores", "verdicts"),
     ),

@@ -124,6 +124,8 @@ def bench(
         }  # fmt: skip
         run_paper(preset, models, given)
         return
+    from leapdecode.measure.store import Store
+
     named = find_preset(preset)
     methods = named.methods if methods is None else methods
     tasks = named.tasks_of(models.model, data) if tasks is None else tasks
@@ -137,13 +139,14 @@ def bench(
         seed=seed,
     )
     check_early(tasks, peers, batch_size, data)
+    if resume:
+        Store.check_resumable(ROOT, output)
     llm = models.open(prefix_cache=False)  # every text counts its own prompt
     asked = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
     work = prepare(llm, *asked)
     check_spread(ray, work)
     settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
     from leapdecode.measure.facts import facts
-    from leapdecode.measure.store import Store
 
     run = facts(work, models.draft, settings)
     store = Store.open(ROOT, output, run, resume)

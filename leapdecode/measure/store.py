@@ -53,20 +53,35 @@ class Store:
         return store
 
     @classmethod
+    def check_resumable(cls, root: Path, fixed: Path | None) -> None:
+        """Raise `OptionError` where no run was ever begun: known before a model is loaded."""
+        if not any(known(place / RUN) for place in cls._places(root, fixed)):
+            raise cls._nothing_to_resume(root, fixed, "no run" if fixed else "this run")
+
+    @classmethod
     def _resumed(cls, root: Path, fixed: Path | None, run: dict[str, Any]) -> "Store":
-        places = [fixed] if fixed else sorted(root.glob("*/"), reverse=True)
-        for place in places:
+        cls.check_resumable(root, fixed)
+        for place in cls._places(root, fixed):
             if not differences(known(place / RUN), run):
                 return cls(place)
-        where, what = (fixed, "no run") if fixed else (f"no folder in {root}/", "this run")
-        if fixed and known(fixed / RUN):
+        what = "this run"
+        if fixed:
             what = f"another run (other {', '.join(differences(known(fixed / RUN), run))})"
+        raise cls._nothing_to_resume(root, fixed, what)
+
+    @staticmethod
+    def _places(root: Path, fixed: Path | None) -> list[Path]:
+        return [fixed] if fixed else sorted(root.glob("*/"), reverse=True)
+
+    @staticmethod
+    def _nothing_to_resume(root: Path, fixed: Path | None, what: str) -> OptionError:
+        where = str(fixed) if fixed else f"no folder in {root}/"
         way_out = (
             "repeat the command that began it, or choose another --output"
             if fixed
             else "leave --resume out"
         )
-        raise OptionError(f"nothing to resume: {where} holds {what}; {way_out}")
+        return OptionError(f"nothing to resume: {where} holds {what}; {way_out}")
 
     def describe(self, run: dict[str, Any]) -> None:
         """Write down what is measured, whole or not at all."""
