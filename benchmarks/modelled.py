@@ -1,163 +1,241 @@
-"""What `budget="auto"` makes of known row costs: speed-ups by modelled time, free of noise.
+"""Speeds over plain decoding by modelled time, and what each part of the planner is worth.
 
-    python benchmarks/modelled.py                    # all tasks and methods, two curves
-    python benchmarks/modelled.py --tasks math,code --methods lookahead --output FILE
-    python benchmarks/modelled.py --random-draft --methods draft_model,ouroboros
-    python benchmarks/modelled.py --against OLD      # ratios, for a change of the planner
-    python benchmarks/modelled.py --methods auto,auto_history,ouroboros_best --curves prepacked \
-        --tasks code,code/source --limit 20 --warmup 24 --max-tokens 128
+    python benchmarks/modelled.py                          # the embedded pair, present planner
+    python benchmarks/modelled.py --methods lookahead,draft_model --kinds unguessable
+    python benchmarks/modelled.py --without all --output FILE       # the table of ablations
+    python benchmarks/modelled.py --against OLD.json       # ratios to an earlier run, for a change
+    python benchmarks/modelled.py -m build/real/smollm2 --methods alone --data DIR --limit 3
 
-The embedded pair decodes; a forward takes the time that a curve gives its rows, whatever it took.
-So two versions of the planner compare in minutes, on a busy machine too. The curves are measured
-ones: "demo", the embedded pair in float32, "0.5b", models of that size in bfloat16, and
-"prepacked", the same with avx512_bf16 and prepacked weights, all on two cores; rows are nearly free
-on the processor of "flat". Texts are chaotic: on 20 prompts of a task two equal rules differ by 2%.
+A forward takes the time that a curve gives its rows, whatever it took, and so does a look at hidden
+states. So two versions of the planner compare on a busy machine, too. What a method learns from one
+text helps the next, as in use; of the kind "cold" each text is the first. With --data the texts are
+the public prompts of real_prompts.py. Texts are chaotic: on few prompts two equal rules differ by
+2%, so what counts is the mean over many cells.
 """
 
 import argparse
 import json
 import math
+import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
-from transformers import AutoModelForCausalLM
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import real_prompts
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import ForwardEvent, Request
-from leapdecode.engine import Engine, shared
+from leapdecode.engine import Engine
 from leapdecode.engine.schedulers.batched import Batched
+from leapdecode.engine.shared import Shared
 from leapdecode.measure.bench import Workload
 from leapdecode.measure.workloads import build
-from leapdecode.model.cost import RowCost
-from leapdecode.model.cost_curve import CostCurve
+from leapdecode.methods import recent
+from leapdecode.model.row_times import RowTimes
 
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
-CURVES = {  # milliseconds of a forward of `ROWS`, of the target and of the draft
-    "demo": (
-        (5.5, 5.8, 6.1, 6.1, 7.1, 8.9, 12.6, 20.9),
-        (0.6, 0.65, 0.69, 0.7, 0.77, 0.96, 1.3, 2.1),
-    ),
-    "0.5b": ((80, 80, 81.6, 93, 116, 163, 257, 443), (7.6, 7.6, 8.2, 9.5, 12, 16.4, 26, 45.5)),
-    "prepacked": (
+# milliseconds of a forward of KNOTS rows, of the target and of the draft: a model of 0.1 to 0.5
+# billion weights on two cores, with AVX2 alone, avx512_bf16, AMX; and rows that are nearly free
+CURVES = {
+    "avx2": ((49, 52, 58, 81, 112, 190, 340, 640), (5.5, 5.8, 6.4, 9, 12.5, 21, 38, 71)),
+    "avx512_bf16": (
         (45.05, 45.3, 45.5, 52, 65.9, 102.2, 172.4, 324.8),
         (5.46, 5.5, 5.6, 6.1, 7.65, 11.1, 18.3, 33.4),
     ),
-    "flat": ((10, 10, 10, 10.1, 10.2, 10.5, 11, 12), (1.5, 1.5, 1.5, 1.5, 1.55, 1.6, 1.7, 1.9)),
+    "amx": ((20, 20.2, 20.5, 21.5, 24, 32, 50, 90), (2.6, 2.6, 2.65, 2.8, 3.1, 4.1, 6.5, 11.7)),
+    "h100": ((10, 10, 10, 10.1, 10.2, 10.5, 11, 12), (1.5, 1.5, 1.5, 1.5, 1.55, 1.6, 1.7, 1.9)),
 }
-CONTEXT = 256  # cached tokens that every forward is charged for
-OUROBOROS = {
-    "window": 0, "history": True, "gamma": 24, "phrase_length": 12, "confidence": 0.2,
-    "second": 0.03, "from_verification": False,
-}  # fmt: skip
+LOOK = 1.8  # milliseconds that a look at hidden states takes
+KINDS = {  # tasks of the embedded pair, whether texts share a planner, how many are decoded at once
+    "guessable": ("passage,code,sql,math", True, 1),
+    "cold": ("passage,code,sql,math", False, 1),
+    "unguessable": ("unguessable", True, 1),
+    "batch": ("passage,code,sql,math", True, 8),
+}
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "prompt_lookup": ("prompt_lookup", {}),
+    "auto": ("auto", {}),
+    "alone": ("auto", {"draft": False}),  # no draft is asked
+    "unlooked": ("auto", {"draft": False, "extrapolation": False}),
     "lookahead": ("lookahead", {}),
     "jacobi": ("jacobi", {}),
-    "draft_model": ("draft_model", {"gamma": 24}),
+    "prompt_lookup": ("prompt_lookup", {}),
+    "draft_model": ("draft_model", {}),
     "multi_candidate": ("multi_candidate", {}),
     "ouroboros": ("ouroboros", {}),
-    "ouroboros_best": ("ouroboros", OUROBOROS),
-    "auto": ("auto", {}),
-    "auto_history": ("auto", {"history": True}),
 }
+Without = Callable[[ExitStack], None]
 
 
-def costs(milliseconds: tuple[float, ...]) -> list[RowCost]:
-    return [
-        RowCost(context, rows, value, value / milliseconds[0], value)
-        for context in (64, 512)
-        for rows, value in zip(ROWS, milliseconds, strict=True)
-    ]
+def replaced(owner: Any, **values: Any) -> Without:
+    """A part is left out by other values in its class or module."""
+
+    def enter(stack: ExitStack) -> None:
+        for name, value in values.items():
+            stack.enter_context(patch.object(owner, name, value))
+
+    return enter
+
+
+def fixed(value: float) -> property:
+    return property(lambda _: value)
+
+
+PARTS: dict[str, Without] = {}
+
+
+def stated(milliseconds: tuple[float, ...]) -> RowTimes:
+    """Times that no forward changes."""
+    shape = tuple(value / milliseconds[0] for value in milliseconds)
+    return RowTimes(shape, milliseconds[0], math.inf)
 
 
 class Clock:
-    """Adds up the modelled time of one text's forwards, but for those of its prompt."""
+    """Adds up the modelled time of forwards, but for those of prompts."""
 
-    def __init__(self, curves: dict[str, CostCurve]) -> None:
-        self.curves, self.time, self.started = curves, 0.0, False
+    def __init__(self, times: dict[str, RowTimes]) -> None:
+        self.times, self.time = times, 0.0
+        self.started: set[int] = set()
 
     def __call__(self, event: ForwardEvent) -> None:
-        rows = event.num_tokens[0]
-        if event.prefill or rows > ROWS[-1]:
+        if event.prefill:
             return
-        if event.model == "target" and not self.started:
-            self.started, rows = True, 1  # the prompt's rows are in it
-        self.time += self.curves[event.model](rows, CONTEXT)
+        rows = list(event.num_tokens)
+        if event.model == "target":
+            for place, number in enumerate(event.request_ids):
+                if number not in self.started:  # the prompt's rows are in it
+                    self.started.add(number)
+                    rows[place] = 1
+        self.time += self.times[event.model](sum(rows))
 
 
-def speedup(llm: LLM, work: Workload, name: str, curve: str, sampling: Any) -> float:
-    """Tokens per modelled time over plain decoding's; texts follow each other, as in use, and the
-    workload's warm-up prompts come first.
-    """
+@contextmanager
+def timed_looks(clock: Clock) -> Iterator[None]:
+    """Looks at hidden states take `LOOK`."""
+    learn = recent.Extrapolations.timed
+
+    def timed(self: recent.Extrapolations, _: float) -> None:
+        clock.time += LOOK
+        learn(self, LOOK)
+
+    with patch.object(recent.Extrapolations, "timed", timed):
+        yield
+
+
+def speedup(
+    llm: LLM, prompts: list[Any], name: str, curve: str, sampling: Any, together: bool, batch: int
+) -> float:
+    """Plain decoding's modelled time over the method's, for the same texts."""
     method, options = METHODS[name]
-    target, draft = CURVES[curve]
-    shared.row_costs = lambda on, _: costs(target if on is llm.runner else draft)
-    own = shared.Shared(llm.runner, llm.draft_runner, llm.tokenizer)
-    curves = {"target": CostCurve(costs(target)), "draft": CostCurve(costs(draft))}
-    tokens, time = 0, 0.0
-    for place, prompt in enumerate(work.warmup + work.prompts):
-        clock = Clock(curves)
-        engine = Engine(llm.models, Batched(1), own, on_forward=clock)
-        request = Request(
-            prompt, sampling, method, options, end_tokens=llm.end_tokens, budget="auto"
+    target, draft = (stated(milliseconds) for milliseconds in CURVES[curve])
+    runners = {id(llm.runner): target, id(llm.draft_runner): draft}
+    time = plain = 0.0
+    shared = None
+    for first in range(0, len(prompts), batch):
+        if shared is None or not together:
+            shared = Shared(llm.runner, llm.draft_runner, llm.tokenizer)
+            shared.times.update(runners)
+        clock = Clock({"target": target, "draft": draft})
+        engine = Engine(llm.models, Batched(batch), shared, on_forward=clock)
+        requests = [
+            Request(prompt, sampling, method, options, end_tokens=llm.end_tokens, budget="auto")
+            for prompt in prompts[first : first + batch]
+        ]
+        for request in requests:
+            engine.add(request)
+        with timed_looks(clock):
+            while engine.busy:
+                engine.step()
+        lengths = [len(engine.result(one.id).sequence.generated) for one in requests]
+        time += clock.time
+        plain += sum(
+            target(sum(length > step for length in lengths)) for step in range(max(lengths))
         )
-        engine.add(request)
-        while engine.busy:
-            engine.step()
-        if place >= len(work.warmup):
-            tokens += len(engine.result(request.id).sequence.generated)
-            time += clock.time
-    return tokens * curves["target"](1, CONTEXT) / time
+    return plain / time
 
 
-def compare(new: dict[str, float], old: dict[str, float]) -> None:
-    """Per method the mean ratio, the smallest and the largest."""
+def workloads(llm: LLM, arguments: argparse.Namespace, sampling: SamplingParams) -> dict[str, Any]:
+    """Per kind its prompts, sampling, whether they share a planner, and the size of a batch."""
+    made = {}
+    for kind in arguments.kinds.split(","):
+        tasks, together, batch = KINDS[kind]
+        works: list[Workload]
+        if arguments.data is not None and kind != "unguessable":
+            kinds = [name for name in real_prompts.KINDS if name != "tasks"]
+            works = real_prompts.workloads(
+                kinds, arguments.data, llm, arguments.limit, sampling, False
+            )
+        else:
+            works = build(tasks, llm, arguments.limit, 1, sampling)
+        prompts = [prompt for work in works for prompt in work.prompts]
+        made[kind] = prompts, works[0].sampling or sampling, together, batch
+    return made
+
+
+def measure(llm: LLM, works: dict[str, Any], arguments: argparse.Namespace) -> dict[str, float]:
+    found = {}
+    for kind, (prompts, sampling, together, batch) in works.items():
+        for curve in arguments.curves.split(","):
+            for name in arguments.methods.split(","):
+                key = f"{kind} | {curve} | {name}"
+                found[key] = speedup(llm, prompts, name, curve, sampling, together, batch)
+    return found
+
+
+def compare(new: dict[str, float], old: dict[str, float]) -> str:
+    """Per kind and method the mean ratio over curves, and the smallest and the largest of all."""
     ratios = defaultdict(list)
     for key, value in new.items():
         if key in old:
-            ratios[key.split(" | ")[2]].append((value / old[key], key))
-    for name, found in ratios.items():
-        mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
-        (low, where), (high, _) = min(found), max(found)
-        print(f"{name}: {mean:.3f} in the mean, {low:.3f} ({where}) to {high:.3f}")
+            kind, _, name = key.split(" | ")
+            ratios[f"{kind} {name}"].append(value / old[key])
+    means = {name: math.exp(sum(map(math.log, of)) / len(of)) for name, of in ratios.items()}
+    every = [ratio for some in ratios.values() for ratio in some]
+    listed = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+    return f"{listed}; all {min(every):.3f} to {max(every):.3f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--tasks", default="math,code,code/source,sql,blocksworld,passage,choice,unguessable"
-    )
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--curves", default="demo,0.5b")
-    parser.add_argument("--limit", type=int, default=6)
-    parser.add_argument("--warmup", type=int, default=0, help="prompts decoded before, unmeasured")
-    parser.add_argument("--max-tokens", type=int, default=64)
-    parser.add_argument("--temperature", type=float, default=0.0)
-    parser.add_argument("--random-draft", action="store_true")
-    parser.add_argument("--output", type=Path, required=False)
-    parser.add_argument("--against", type=Path)
+    add = parser.add_argument
+    add("-m", "--model", default="demo")
+    add("--data", type=Path, help="folder of the public prompts; default: tasks of the pair")
+    add("--kinds", default=",".join(KINDS))
+    add("--methods", default="auto,alone,lookahead,draft_model,ouroboros")
+    add("--curves", default=",".join(CURVES))
+    add("--limit", type=int, default=4, help="prompts of each task")
+    add("--max-tokens", type=int, default=64)
+    add("--temperature", type=float, default=0.0)
+    add("--without", help=f"parts to leave out in turn, by comma, or all: {', '.join(PARTS)}")
+    add("--output", type=Path)
+    add("--against", type=Path)
     arguments = parser.parse_args()
-    llm = LLM("demo", device="cpu", dtype="float32", exact=False, prefix_cache=False)
-    if arguments.random_draft:
-        torch.manual_seed(0)
-        draft = AutoModelForCausalLM.from_config(llm.draft.config).eval()
-        llm = LLM(llm.model, llm.tokenizer, draft=draft, exact=False, prefix_cache=False)
-    found = dict[str, float]()
-    sampling = SamplingParams(max_tokens=arguments.max_tokens, temperature=arguments.temperature)
-    for work in build(arguments.tasks, llm, arguments.limit, 1, sampling, arguments.warmup):
-        for curve in arguments.curves.split(","):
-            for name in arguments.methods.split(","):
-                key = f"{work.name} | {curve} | {name}"
-                found[key] = speedup(llm, work, name, curve, work.sampling or sampling)
-                print(f"{key}: {found[key]:.3f}", flush=True)
-    if arguments.output:
-        arguments.output.write_text(json.dumps(found, indent=1) + "\n")
+    torch.set_num_threads(1)
+    llm = LLM(arguments.model, device="cpu", dtype="float32", exact=False, prefix_cache=False)
+    sampling = SamplingParams(
+        max_tokens=arguments.max_tokens, temperature=arguments.temperature, seed=0
+    )
+    works = workloads(llm, arguments, sampling)
+    whole = measure(llm, works, arguments)
+    results = {"whole": whole}
+    for key, value in whole.items():
+        print(f"{key}: {value:.3f}", flush=True)
     if arguments.against:
-        compare(found, json.loads(arguments.against.read_text()))
+        print(compare(whole, json.loads(arguments.against.read_text())["whole"]))
+    parts = arguments.without or ""
+    for part in PARTS if parts == "all" else filter(None, parts.split(",")):
+        with ExitStack() as stack:
+            PARTS[part](stack)
+            results[part] = measure(llm, works, arguments)
+        print(f"without {part}: {compare(results[part], whole)}", flush=True)
+    if arguments.output:
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
