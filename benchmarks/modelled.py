@@ -6,8 +6,8 @@
     python benchmarks/modelled.py --against OLD.json       # ratios to an earlier run, for a change
     python benchmarks/modelled.py -m build/real/smollm2 --methods alone --data DIR --limit 3
 
-A forward takes the time that a curve gives its rows, whatever it took, and so does a look at hidden
-states. So two versions of the planner compare on a busy machine, too. What a method learns from one
+A forward takes the time that a curve gives its rows, whatever it took, so two versions of the
+planner compare on a busy machine, too. What a method learns from one
 text helps the next, as in use; of the kind "cold" each text is the first. With --data the texts are
 the public prompts of real_prompts.py. Texts are chaotic: on few prompts two equal rules differ by
 2%, so what counts is the mean over many cells.
@@ -18,8 +18,8 @@ import json
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -36,7 +36,6 @@ from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
 from leapdecode.measure.bench import Workload
 from leapdecode.measure.workloads import build
-from leapdecode.methods import recent
 from leapdecode.model.row_times import RowTimes
 
 # milliseconds of a forward of KNOTS rows, of the target and of the draft: a model of 0.1 to 0.5
@@ -50,7 +49,6 @@ CURVES = {
     "amx": ((20, 20.2, 20.5, 21.5, 24, 32, 50, 90), (2.6, 2.6, 2.65, 2.8, 3.1, 4.1, 6.5, 11.7)),
     "h100": ((10, 10, 10, 10.1, 10.2, 10.5, 11, 12), (1.5, 1.5, 1.5, 1.5, 1.55, 1.6, 1.7, 1.9)),
 }
-LOOK = 1.8  # milliseconds that a look at hidden states takes
 KINDS = {  # tasks of the embedded pair, whether texts share a planner, how many are decoded at once
     "guessable": ("passage,code,sql,math", True, 1),
     "cold": ("passage,code,sql,math", False, 1),
@@ -60,7 +58,6 @@ KINDS = {  # tasks of the embedded pair, whether texts share a planner, how many
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "auto": ("auto", {}),
     "alone": ("auto", {"draft": False}),  # no draft is asked
-    "unlooked": ("auto", {"draft": False, "extrapolation": False}),
     "lookahead": ("lookahead", {}),
     "jacobi": ("jacobi", {}),
     "prompt_lookup": ("prompt_lookup", {}),
@@ -113,19 +110,6 @@ class Clock:
         self.time += self.times[event.model](sum(rows))
 
 
-@contextmanager
-def timed_looks(clock: Clock) -> Iterator[None]:
-    """Looks at hidden states take `LOOK`."""
-    learn = recent.Extrapolations.timed
-
-    def timed(self: recent.Extrapolations, _: float) -> None:
-        clock.time += LOOK
-        learn(self, LOOK)
-
-    with patch.object(recent.Extrapolations, "timed", timed):
-        yield
-
-
 def speedup(
     llm: LLM, prompts: list[Any], name: str, curve: str, sampling: Any, together: bool, batch: int
 ) -> float:
@@ -147,9 +131,8 @@ def speedup(
         ]
         for request in requests:
             engine.add(request)
-        with timed_looks(clock):
-            while engine.busy:
-                engine.step()
+        while engine.busy:
+            engine.step()
         lengths = [len(engine.result(one.id).sequence.generated) for one in requests]
         time += clock.time
         plain += sum(

@@ -3,7 +3,7 @@
 import pytest
 
 # methods whose loops and sources are those of others: auto's, lookahead's, draft_model's
-FURTHER = ("extrapolation", "multi_candidate", "prompt_lookup", "suffix", "token_recycling")
+FURTHER = ("multi_candidate", "prompt_lookup", "suffix", "token_recycling")
 
 
 def by_length(values, further=FURTHER):

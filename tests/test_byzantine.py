@@ -98,7 +98,7 @@ def unguessable(light):
 def test_text_that_cannot_be_guessed_gains_nothing(light, unguessable, number):
     # One guess in 2,048 is right by luck. So these make one a step, for so long that one such hit
     # does not show; two are in 1 run of 140.
-    trees = ("auto", "extrapolation", "hybrid", "suffix", "token_recycling")
+    trees = ("auto", "hybrid", "suffix", "token_recycling")
     method, (prompt, plain) = names()[number], unguessable
     few, length = ({"nodes": 2}, 256) if method in trees else ({}, 96)
     # the temperature changes no forced token, only how a method drafts: each in turn

@@ -21,9 +21,7 @@ from leapdecode.tasks.registry import find
 pytestmark = pytest.mark.slow
 METHODS = [name for name in names() if name != "autoregressive"]
 # trees of 64 nodes in batches would take most of the time and add nothing to what is checked
-OPTIONS = {
-    name: {"nodes": 12} for name in ("extrapolation", "suffix", "token_recycling", "hybrid", "auto")
-}
+OPTIONS = {name: {"nodes": 12} for name in ("suffix", "token_recycling", "hybrid", "auto")}
 # the first never guesses; the second guesses nothing where this machine's rows cost more than they bring
 MAY_GAIN_NOTHING = ("autoregressive", "auto")
 

@@ -202,18 +202,27 @@ def chance_of(growth, node, token):
 
 
 def likeliest_of(growth):
-    """In order, per node that nothing was told of: its chance, and that of its best candidate."""
+    """In order, per node that no draft evaluated: its chance, and that of its best candidate."""
     found = []
-    for node in growth.offered.keys() - growth.looked:
+    for node in growth.offered.keys() - growth.asked.keys():
         chances = [chance_of(growth, node, token) for token in growth.offered[node]]
         found.append((growth.reached[node], max(chances, default=0.0)))
     return sorted(found)
 
 
+def drafted(nodes, source):
+    """What a draft finds likely at `nodes`, and draws there."""
+    size = nodes[-1] + 1
+    likeliest = [[(token, source.random()) for token in (1, 2, 7)] for _ in range(size)]
+    likeliest = [sorted(likely, key=lambda pair: -pair[1]) for likely in likeliest]
+    choices = [source.choice((1, 2, 3, 7)) for _ in range(size)]
+    return ForwardResult(None, nodes, [], 0, 0, choices=choices, likeliest=likeliest)
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("window", [[], [1, 7, 2]])
-def test_chances_are_those_of_all_that_was_told(temperature, window):
-    """What is told of some nodes moves their candidates, and what lies behind those, at once."""
+def test_chances_are_those_of_all_that_a_draft_said(temperature, window):
+    """What it says at some nodes moves their candidates, and what lies behind those, at once."""
     source = random.Random(1)
     text = [source.randrange(4) for _ in range(60)]
     params = SamplingParams(max_tokens=40, temperature=temperature, seed=3)
@@ -226,8 +235,8 @@ def test_chances_are_those_of_all_that_was_told(temperature, window):
     assert sorted(growth.missing()) == likeliest_of(growth)
     for most in (4, 9, 16, 24):
         growth.grow(most, None)
-        nodes = growth.unlooked(3, 0.0)
-        growth.tell(nodes, [[(token, source.random()) for token in (1, 2, 7)] for _ in nodes])
+        nodes = sorted(growth.offered.keys() - growth.asked.keys())[:3]
+        growth.take(drafted(nodes, source))
         tree = growth.tree
         for node in range(1, len(tree)):
             parent = tree.parents[node]

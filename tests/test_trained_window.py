@@ -8,7 +8,7 @@ from leapdecode.model.traits import TRAINED_BLOCK, trained_block
 from leapdecode.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=48)
-ALONE = {"suffix": False, "recycling": False, "last": False, "extrapolation": False, "draft": False}
+ALONE = {"suffix": False, "recycling": False, "last": False, "draft": False}
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_window_that_gains_nothing_is_put_down(stated):
     prompt = find("passage").prompts(1)[0]
     sampling = SamplingParams(max_tokens=160)
     # without what is judged by the clock, so that steps are the same every time
-    found = stated(32).generate(prompt, sampling=sampling, extrapolation=False)
+    found = stated(32).generate(prompt, sampling=sampling)
     windows = [step.guesses.get("window", 0) for step in found.steps]
     assert max(windows[:10]) > 0
     assert max(windows[-10:]) == 0

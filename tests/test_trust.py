@@ -17,7 +17,7 @@ def linear(rows, context=0):
 
 def guess(chance):
     tree = TokenTree(1)
-    node = tree.add(0, 2, "extrapolated")
+    node = tree.add(0, 2, "suffix")
     tree.chances[node] = chance
     return tree
 

@@ -30,7 +30,6 @@ COLOURS = {
     "pair": "bright_magenta",
     "token": "bright_cyan",
     "last": "bright_red",
-    "extrapolated": "bright_yellow",
 }
 BRACKETS = ("\u27e6", "\u27e7")
 

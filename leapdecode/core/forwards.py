@@ -67,10 +67,6 @@ class ForwardResult:
             looked for them; else None.
         sampled_from: [new nodes, vocabulary] the distributions that a draft's tokens were sampled
             from, under the rejection verifier; else None.
-        states_ND: [new nodes, hidden size] the hidden states that the logits were made of; None
-            where nobody asks the model for them.
-        earlier_TD: [tokens, hidden size] those of text before the root that was evaluated since the
-            last result, as far as they are kept; None where there is none.
     """
 
     logits_NV: Any
@@ -87,14 +83,6 @@ class ForwardResult:
     scores_NV: Any = None
     nearest: Any = None
     sampled_from: Any = None
-    states_ND: Any = None
-    earlier_TD: Any = None
-
-    def states_at(self, nodes: list[int]) -> Any:
-        """[nodes, hidden size] at nodes that this forward evaluated, where they are known."""
-        if self.states_ND is None or not set(nodes) <= set(self.nodes):
-            return None
-        return self.states_ND[[self.nodes.index(node) for node in nodes]]
 
     @classmethod
     def without_choices(cls, size: int) -> "ForwardResult":

@@ -37,7 +37,7 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
         found = yield Forward("target", sequence, asked.tree, likeliest=likeliest)
         assert found is not None, "the engine answers every Forward with a ForwardResult"
         verdict = walk(asked.tree, found.choices)
-        verdict.told_by(found)
+        verdict.likeliest = found.likeliest
         final = asked.final(verdict)
         num_emitted = sequence.extend(
             verdict.tokens[:final], verdict.sources[:final], found.step_rows

@@ -104,8 +104,6 @@ class Arranged:
             verdict.sources[self.carried :],
             choices,
             likeliest,
-            None if verdict.states_PD is None else verdict.states_PD[self.carried :],
-            None if self.carried else verdict.earlier_TD,
         )
 
 

@@ -11,7 +11,6 @@ from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.common_rows import BatchCost, CommonRows
 from leapdecode.methods.planner import Planner
-from leapdecode.model.extrapolator import Extrapolator, extrapolator
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.row_times import RowTimes, row_times
 from leapdecode.model.runner import Runner
@@ -38,22 +37,12 @@ class Shared:
         self.planners: dict[tuple[str, bool, int | str | None, int], Planner] = {}
         self.pools: dict[str, NgramPool] = {}
         self.stores: dict[str, Store] = {}
-        self.asked = False
-        self.extrapolating: Extrapolator | None = None
         self.times: dict[int, RowTimes] = {}  # by runner, what its forwards take
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """Of the tokenizer, for pools."""
         return fingerprint(self.tokenizer, self.runner.vocabulary)
-
-    @property
-    def extrapolator(self) -> Extrapolator | None:
-        """What guesses by the target's hidden states, from when it is first asked for."""
-        if not self.asked and isinstance(self.runner, Runner):
-            self.extrapolating = extrapolator(self.runner)
-        self.asked = True
-        return self.extrapolating
 
     def forget(self) -> None:
         """Start afresh: no planner has learnt anything, nothing is kept of earlier texts."""

@@ -60,8 +60,6 @@ def start(
         method.planner = planner
     if pool is not None:
         method.pool = pool
-    if method.takes_extrapolator:
-        method.extrapolator = shared.extrapolator
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     params = request.sampling
     if params.logits_processors:

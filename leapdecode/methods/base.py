@@ -6,7 +6,7 @@ import dataclasses
 import random
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
@@ -14,9 +14,6 @@ from leapdecode.methods.planner import Planner
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.suffixes import SuffixIndex
 from leapdecode.verify.walk import Verdict
-
-if TYPE_CHECKING:
-    from leapdecode.model.extrapolator import Extrapolator
 
 MOST = 4096  # of a number that is an option, as `MAX_NODES` of a tree
 Asking = Generator[Asked, ForwardResult | None, TokenTree]
@@ -59,14 +56,10 @@ class Method:
     takes_pool: ClassVar[bool] = False
     budget: ClassVar[int | str | None] = "auto"  # where a request says "auto"
     takes_store: ClassVar[bool] = False
-    takes_extrapolator: ClassVar[bool] = False
     likeliest: ClassVar[int] = 0  # tokens per node that `observe` is told of, in the verdict
     planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     store: SuffixIndex | None = dataclasses.field(
-        default=None, init=False, repr=False, compare=False
-    )
-    extrapolator: "Extrapolator | None" = dataclasses.field(
         default=None, init=False, repr=False, compare=False
     )
     has_draft: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)

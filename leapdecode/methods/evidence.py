@@ -41,7 +41,6 @@ COLUMNS = {
     "pair": [0.3, 0.8, 0.2, 0.0, -0.1, -0.3, -0.4, -0.4, -0.4, -0.5, -0.9],
     "token": [2.2, 1.9, 2.0, 1.8, 1.0, 0.7, 0.2, 0.0, -0.1, -0.3, -1.3],
     "last": [-0.8, -0.4, -0.2, 0.0, 0.3, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0],
-    "extrapolated": [2.7, 2.4, 1.8, 1.4, 1.1, 0.8, 0.3, -0.3, -0.5, -0.8, -0.9],
     "store": MATCHED,
     "draft": [5.9, 2.6, 1.9, 1.9, 1.6, 0.5, -0.3, -0.7, -1.5, -2.2, -3.0],
     # what a draft drew with the target's noise, by the probability that it drew it with
@@ -55,11 +54,10 @@ NOISY = {
     "pair": [1.2, 1.2, 0.5, 0.3, 0.3, 0.3, 0.1, 0.0, -0.3, -1.1, -1.1],
     "token": [3.2, 3.2, 3.0, 2.7, 2.2, 1.8, 1.4, 1.1, 1.0, 1.0, 0.5],
     "last": [0.1, 0.8, 1.0, 1.1, 0.9, 0.4, 0.2, 0.4, 0.5, 0.6, 1.0],
-    "extrapolated": [3.9, 3.5, 3.2, 2.8, 2.4, 1.9, 1.5, 1.1, 0.6, 0.2, -0.5],
 }
 # by column the noise's weight; a suffix match tells of one occurrence, not of a probability
 NOISE = {
-    "suffix": 0.04, "pair": 0.11, "token": 0.4, "last": 0.12, "extrapolated": 0.36, "store": 0.04,
+    "suffix": 0.04, "pair": 0.11, "token": 0.4, "last": 0.12, "store": 0.04,
     "draft": 0.38, "draw": 0.0, "window": 0.38,
 }  # fmt: skip
 NAMES = [name for name, weights in COLUMNS.items() for _ in weights]  # by place of a weight

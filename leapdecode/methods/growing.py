@@ -13,7 +13,6 @@ from leapdecode.methods.sources import Sources
 from leapdecode.verify.counter import counter_key, gumbel_of
 
 DRAFT, DRAW, WINDOW = place_of("draft"), place_of("draw"), place_of("window")
-EXTRAPOLATED = place_of("extrapolated")
 DEEPEST = 8  # deeper guesses of a window are alike
 FILL = DEEPEST + 1  # the bucket of those that no forward has updated yet
 
@@ -29,7 +28,6 @@ class Growth:
         asked: per node that the draft has evaluated, the token that it chooses: the likeliest one,
             or under seeded sampling the one that it draws with the target's noise.
         best: per node that was looked at, the chance of its likeliest candidate.
-        looked: nodes behind which the hidden state was extrapolated.
         waiting: candidates, likeliest first: (-chance that the walk reaches it, order, parent,
             token, chance given its parent).
         window: Jacobi guesses behind the root, of which the first `updated` are choices of the
@@ -47,7 +45,6 @@ class Growth:
     contexts: dict[int, list[int]] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)
     best: dict[int, float] = field(default_factory=dict)
-    looked: set[int] = field(default_factory=set)
     waiting: list[tuple[float, int, int, int, float]] = field(default_factory=list)
     window: list[int] = field(default_factory=list)
     updated: int = 0
@@ -148,9 +145,9 @@ class Growth:
 
     def missing(self) -> list[tuple[float, float]]:
         """(chance that the walk reaches it, chance of its likeliest candidate) of every node that
-        neither the draft nor an extrapolation has told of and that a candidate may follow.
+        the draft has not told of and that a candidate may follow.
         """
-        nodes = self.offered.keys() - self.asked.keys() - self.looked
+        nodes = self.offered.keys() - self.asked.keys()
         return [(self.reached[node], self.best[node]) for node in nodes]
 
     def take(self, found: ForwardResult) -> None:
@@ -168,23 +165,6 @@ class Growth:
                     bucket = bucket_of(dict(likely).get(drawn, 0.0))
                     self.offered[node][drawn] = [DRAW + bucket]
         self._weigh(found.nodes)
-
-    def unlooked(self, most: int, least: float) -> list[int]:
-        """At most `most` nodes to extrapolate behind, the likeliest of those that the walk reaches
-        with a chance of `least`; parents come before children.
-        """
-        nodes = [node for node in self.offered.keys() - self.looked if self.reached[node] >= least]
-        nodes.sort(key=lambda node: (-self.reached[node], node))
-        return sorted(nodes[:most])
-
-    def tell(self, nodes: list[int], found: list[list[tuple[int, float]]]) -> None:
-        """Take in what extrapolated states tell behind `nodes`; candidates that they say nothing of
-        count as improbable.
-        """
-        for node, likely in zip(nodes, found, strict=True):
-            self._enter(EXTRAPOLATED, self.offered[node], likely)
-        self.looked.update(nodes)
-        self._weigh(nodes)
 
     def _enter(
         self, place: int, offered: dict[int, Evidence], likely: list[tuple[int, float]]

@@ -12,8 +12,8 @@ class Hybrid(Sourced):
     name = "hybrid"
     paper = (
         "suffix matches (SuffixDecoding), Token Recycling, copy-logit (RACER) and last logit "
-        "(LogitSpec), hidden states extrapolated (after EAGLE), joined as in Goose; a "
-        "draft where there is one; Jacobi guesses (CLLM) where the model was trained for them"
+        "(LogitSpec), joined as in Goose; a draft where there is one; Jacobi guesses (CLLM) "
+        "where the model was trained for them"
     )
     takes_store = True
     takes_draft = True
@@ -21,9 +21,6 @@ class Hybrid(Sourced):
     suffix: bool = option(True, "what followed the same tokens in the text, and in a store")
     recycling: bool = option(True, "what the model found likely behind the same one or two tokens")
     last: bool = option(True, "what the model found likely instead of the pending token")
-    extrapolation: bool = option(
-        True, "what the model's hidden states tell; not where a draft is asked"
-    )
     window: int = option(
         -1, "guesses that the model's own choices replace until they agree (Jacobi); -1: as many "
         "as it was trained for, which is none for most models", low=-1,
@@ -43,6 +40,5 @@ class Hybrid(Sourced):
         switches = {
             "suffix": self.suffix, "store": self.suffix, "pair": self.recycling,
             "token": self.recycling, "last": self.last,
-            "extrapolated": self.extrapolation and not self.asks_draft,
         }  # fmt: skip
         return [name for name, on in switches.items() if on]

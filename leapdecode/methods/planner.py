@@ -23,7 +23,7 @@ from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.price import SAVED, Pays, best_count, pays_at, rows_within
 from leapdecode.methods.rates import HitRates, drafts_of
-from leapdecode.methods.recent import DraftForwards, Extrapolations, Rest, Throughput, Trust, Window
+from leapdecode.methods.recent import DraftForwards, Rest, Throughput, Trust, Window
 from leapdecode.verify.walk import Verdict
 
 AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
@@ -48,7 +48,6 @@ class Planner:
     throughput: Throughput = field(default_factory=Throughput)
     window: Window = field(default_factory=Window)
     drafting: DraftForwards = field(default_factory=DraftForwards)
-    extrapolations: Extrapolations = field(default_factory=Extrapolations)
     common: CommonRows | None = None  # of the trees of a batch
     rest: Rest = field(default_factory=Rest)
     trust: Trust = field(default_factory=Trust)

@@ -2,7 +2,6 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from statistics import median_low
 
 from leapdecode.core import TokenTree
 from leapdecode.methods.rates import FORGET, WEIGHT
@@ -10,13 +9,9 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
 GAIN = 0.3  # of a window, where nothing is known of the model
-HOPED = 0.25  # tokens that a look at hidden states gains of one promised, where nothing is known
-HOPED_FOR = 8.0  # promised tokens that this counts for
 SURE = 4.0  # tokens that chances are believed to have foretold rightly, where nothing is known
 PLAIN = 4  # steps for which one row was best, behind which few trees are grown
 REST = 8  # namely one of so many
-TRIED = 64  # steps without a look after which one is made in any case
-KNOWN = 3  # looks after which it is known what one takes
 
 
 @dataclass
@@ -124,46 +119,3 @@ class DraftForwards:
     def learn(self, rows: int, tokens: int) -> None:
         self.rows = rows
         self.tokens += (tokens - self.tokens) / RECENT
-
-
-@dataclass
-class Extrapolations:
-    """What looks at hidden states took of late, and what trees gained by them.
-
-    What nodes promise is the sum of reached x (1 - c), for nodes that the walk reaches with chance
-    `reached` and whose likeliest candidate has chance c.
-    """
-
-    times: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-    gained: float = 0.0  # expected tokens
-    promised: float = 0.0
-    since: int = 0  # steps without any
-
-    @property
-    def time(self) -> float:
-        """What one takes, in the unit of the row costs.
-
-        The median, as the first of a text, which learns from the prompt, takes several times as
-        long; 0 until some were timed.
-        """
-        return median_low(self.times) if len(self.times) >= KNOWN else 0.0
-
-    def pay(self, promised: float, price: float, sequences: int = 1) -> bool:
-        """Whether a look for one of `sequences` gains more than `price` times the time that all of
-        them wait for it; after a while it is tried in any case.
-        """
-        share = (self.gained + HOPED_FOR * HOPED) / (self.promised + HOPED_FOR)
-        pays = share * promised > price * sequences * self.time
-        pays = pays or self.since >= TRIED * sequences
-        self.since += not pays
-        return pays
-
-    def timed(self, time: float) -> None:
-        """Take in what a look took."""
-        self.times.append(time)
-        self.since = 0
-
-    def learn(self, gained: float, promised: float) -> None:
-        """Take in the tokens that a tree is expected to give by a look, less its rows' worth."""
-        self.gained = FORGET * self.gained + gained
-        self.promised = FORGET * self.promised + promised

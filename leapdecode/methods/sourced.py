@@ -1,30 +1,19 @@
 """What methods share that join sources of guesses in one tree."""
 
-import time
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from leapdecode.core import Asked, Forward, ForwardResult, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
-from leapdecode.methods.common_rows import BatchCost
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.growing import Growth
 from leapdecode.methods.sources import Sources
 from leapdecode.verify.walk import Verdict
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from leapdecode.model.extrapolator import States
-
 LIKELIEST = 8  # tokens per node that are recycled, or that a draft tells
 # a draft evaluates nodes that the walk reaches at least with this chance, so many per forward
 LEAST, DRAFTED = 0.02, 16
 TRAINED = 2.0  # tokens per step that a window is hoped to gain where the model was trained for it
-# states are extrapolated behind nodes that the walk reaches at least with this chance, so many at a
-# time, and so many times a step
-REACHED, LOOKED, LOOKS = 0.1, 8, 8
 ASKED = 16  # draft forwards per step at most
 
 
@@ -47,10 +36,6 @@ class Sourced(Method):
         return LIKELIEST if recycles else 0
 
     @property
-    def takes_extrapolator(self) -> bool:  # type: ignore[override]
-        return "extrapolated" in self.columns()
-
-    @property
     def wanted_window(self) -> int:
         """Guesses that the model's own choices replace from step to step (Jacobi decoding)."""
         return 0
@@ -62,10 +47,6 @@ class Sourced(Method):
         self.random = private_random(0, sequence)
         self.updated: list[int] = []  # of the window, what the target chose
         self.sources = Sources(self.columns(), self.store)
-        self.states: States | None = None
-        if self.extrapolator is not None:
-            self.states = self.extrapolator.of_text()
-        self.length = 0  # of the text whose last state is known
         if self.planner is not None and self.trained_block:
             self.planner.window.hoped = TRAINED
         noisy = sequence.knows_noise
@@ -89,80 +70,10 @@ class Sourced(Method):
         most = self._most(sequence)
         if self.asks_draft:
             yield from self._draft(growth, most)
-        elif self.states is not None and self.length == len(sequence.tokens):
-            self._extrapolate(self.states, growth, most)
         planner, context = self.planner, len(sequence.tokens)
         growth.grow(most, planner.floor(context) if planner is not None else None)
         growth.prune(most)
         return tree
-
-    def _extrapolate(self, states: "States", growth: Growth, most: int) -> None:
-        """Look behind the likeliest nodes, those that this adds too, while that pays."""
-        sequence, tree, planner = growth.sequence, growth.tree, self.planner
-        context, temperature = len(sequence.tokens), sequence.params.temperature or 1.0
-        floor = planner.floor(context) if planner is not None else None
-
-        def pays(chance: float, rows: int) -> bool:
-            return chance >= REACHED and (floor is None or floor(chance, rows))
-
-        promised, size = 0.0, 0
-        for _ in range(LOOKS if states.state is not None and states.knows else 0):
-            growth.grow(most, pays)
-            if promised and planner is not None:
-                planner.extrapolations.learn(self._gained(growth, size, context), promised)
-            nodes, size = growth.unlooked(LOOKED, REACHED), len(tree)
-            promised = sum(reached * (1 - chance) for reached, chance in growth.missing())
-            if not nodes or not self._worth_looking(promised, context):
-                return
-            began = time.perf_counter()
-            named = [list(growth.offered[node]) for node in nodes]
-            noise = self._noise(growth, nodes, states.model.count)
-            growth.tell(nodes, states.look(tree, nodes, named, temperature, noise))
-            if planner is not None:
-                planner.extrapolations.timed(1e3 * (time.perf_counter() - began))
-
-    def _worth_looking(self, promised: float, context: int) -> bool:
-        """Whether a look at hidden states pays, behind nodes that promise so many tokens."""
-        planner = self.planner
-        if planner is None or planner.cost is None:
-            return True
-        price = planner.price(context)
-        sequences = planner.cost.active if isinstance(planner.cost, BatchCost) else 1
-        return planner.extrapolations.pay(promised, price, sequences)
-
-    def _gained(self, growth: Growth, size: int, context: int) -> float:
-        """The tokens that nodes behind the first `size` are expected to give, which the tree had
-        before a look, less what their rows are worth.
-        """
-        tokens, planner = sum(growth.reached[size:]), self.planner
-        if planner is None or planner.cost is None:
-            return tokens
-        more = planner.cost(len(growth.tree), context) - planner.cost(size, context)
-        return tokens - planner.price(context) * more
-
-    def _noise(self, growth: Growth, nodes: list[int], count: int) -> "list[Tensor] | None":
-        """Per node [count] the noise of the first tokens behind it, where it is known."""
-        if not growth.sequence.knows_noise:
-            return None
-        from leapdecode.verify.noise import noise_of_first  # torch, which a method's name needs not
-
-        return [noise_of_first(growth.noise_key(node), count) for node in nodes]
-
-    def _learn_states(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        """Take in the hidden states of a step."""
-        states, tokens, known = self.states, sequence.tokens, verdict.states_PD
-        if states is None:
-            return
-        if known is None:
-            states.state = None
-            return
-        earlier, root = verdict.earlier_TD, len(tokens) - len(verdict.tokens) - 1
-        if earlier is not None or self.length != root + 1:
-            states.state = None
-        if earlier is not None:
-            states.learn(tokens[root - len(earlier) : root], earlier)
-        states.learn([tree.tokens[node] for node in verdict.path], known)
-        self.length = len(tokens)
 
     def _window(self, sequence: Sequence) -> list[int]:
         """The Jacobi guesses behind the pending token: the target's choices at the last ones, and
@@ -208,7 +119,6 @@ class Sourced(Method):
             growth.take(found)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        self._learn_states(sequence, tree, verdict)
         if self.growth is None:
             self.updated = []  # the target said nothing of them
         else:

@@ -53,8 +53,6 @@ class KVCache(BatchSlots):
             chunk = RowPlan(plan.batch_slot, plan.start, end, piece, [], [], [], [])
             launched = self.runner.launch([chunk], self.store, rows)
             seconds += launched.wait()[1]
-            if launched.states is not None:
-                cache.note(launched.states[0, : len(piece)])
             cache.tokens += piece
             plan.start, plan.missing = end, plan.missing[len(piece) :]
             forwards += 1
@@ -157,15 +155,9 @@ class KVCache(BatchSlots):
                 text if plan.base == len(text) - 1 else [*cache.tokens, request.tree.tokens[0]]
             )
             times = (forwards, seconds / len(plans), prefill_seconds)
-            found = ForwardResult(
-                logits_NV, plan.nodes, context, before[number], plan.count, *times
+            answers.append(
+                ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times)
             )
-            if launched.states is not None:
-                if plan.missing:
-                    cache.note(launched.states[number, : len(plan.missing)])
-                found.states_ND = launched.states[number, len(plan.missing) : plan.count]
-                found.earlier_TD = cache.told()
-            answers.append(found)
         return answers
 
     def compare(self, sequences: list[Sequence], more_rows: bool) -> None:

@@ -24,7 +24,7 @@ from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
-from leapdecode.model.launched import HiddenStates, Launched
+from leapdecode.model.launched import Launched
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
@@ -70,7 +70,6 @@ class Runner:
         self.keeps_logits = "logits_to_keep" in parameters
         self.compiled: CompiledForward | None = None
         self.recorder: Recorder | None = None  # of small forwards, on a GPU
-        self.hidden: HiddenStates | None = None  # where somebody asks for them
         self.prepacked: Prepacked | None = None
         self.exact: Exactness | None = None  # how forwards are shaped under exact decoding
         self.check: TreeCheck | None = None  # of its first forwards, while decoding
@@ -279,11 +278,9 @@ class Runner:
             mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        hidden = self.hidden  # another thread may begin to ask for states at this moment
-        with self.fast, hidden or contextlib.nullcontext():
+        with self.fast:
             logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
-        states = hidden.seen if hidden else None
-        return Launched(logits[:, logits.shape[1] - num_logits :], began, states)
+        return Launched(logits[:, logits.shape[1] - num_logits :], began)
 
     @torch.inference_mode()
     def try_rows(self, rows: int = 8) -> Tensor:

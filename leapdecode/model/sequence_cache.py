@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from leapdecode.core import Forward, Sequence, TokenTree
 from leapdecode.model.masks import RowPlan
 
 KEPT_LOGITS = 16  # of tokens decoded exactly
-TOLD = 129  # hidden states of text before the root that are kept until they are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,6 @@ class SequenceCache:
             weights.
         reused: how many of the cached tokens were computed for other texts.
         drawn: whether the rejection verifier decides, so that what is decoded is not exact.
-        earlier_TD: the hidden states of the text evaluated last, until a result tells them.
         prompt_rows: rows of the forward that cached the end of its prompt.
         exact: how many of the last cached tokens were decoded exactly, one step after the other.
         logits: of the last of them, [V] each.
@@ -53,7 +50,6 @@ class SequenceCache:
     prompt_length: int = 0
     reused: int = 0
     drawn: bool = False
-    earlier_TD: Tensor | None = None
     prompt_rows: int = 0
     exact: int = 0
     logits: list[Tensor] = field(default_factory=list)
@@ -70,20 +66,10 @@ class SequenceCache:
         """
         return self.resets == other.resets and self.salt == other.salt
 
-    def note(self, states_TD: Tensor) -> None:
-        """Keep hidden states of text that was evaluated."""
-        known = [] if self.earlier_TD is None else [self.earlier_TD]
-        self.earlier_TD = torch.cat([*known, states_TD[-TOLD:]])[-TOLD:]
-
     def note_exact(self, count: int, logits: list[Tensor]) -> None:
         """So many tokens more were decoded exactly; with 0, none of those cached counts as such."""
         self.exact = self.exact + count if count else 0
         self.logits = [*self.logits, *logits][-KEPT_LOGITS:] if count else []
-
-    def told(self) -> Tensor | None:
-        """What is kept of hidden states, once."""
-        found, self.earlier_TD = self.earlier_TD, None
-        return found
 
     def plan(self, request: Forward, max_length: int) -> RowPlan:
         """What is missing of the text, then the nodes of the tree that are new and of use."""

@@ -48,12 +48,6 @@ def noise_of(key: int, tokens_K: Tensor) -> Tensor:
     return gumbel(torch.tensor([key]), tokens_K)[0]
 
 
-@functools.lru_cache(maxsize=64)
-def noise_of_first(key: int, count: int) -> Tensor:
-    """[count] the noise of the first tokens, as `noise_of` has it; kept for later steps."""
-    return noise_of(key, torch.arange(count))
-
-
 def reaching(keys: list[int], vocabulary: int, least: list[float]) -> Tensor:
     """[K] token ids, ascending: all whose noise with one of the `keys` is its `least` or more, and
     hardly another.

@@ -1,9 +1,8 @@
 """The verifier walk under seeded choice: accept a child iff it carries the chosen token."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from leapdecode.core import ForwardResult, TokenTree
+from leapdecode.core import TokenTree
 
 
 @dataclass(slots=True)
@@ -19,8 +18,6 @@ class Verdict:
             learn from.
         likeliest: per node what the target found likely there, see `ForwardResult`; empty where the
             method does not ask for it.
-        states_PD: the model's hidden states [accepted nodes, hidden size], where they are known.
-        earlier_TD: those of text before the root, see `ForwardResult`.
     """
 
     path: list[int]
@@ -28,13 +25,6 @@ class Verdict:
     sources: list[str]
     choices: list[int]
     likeliest: list[list[tuple[int, float]]] = field(default_factory=list)
-    states_PD: Any = None
-    earlier_TD: Any = None
-
-    def told_by(self, found: ForwardResult) -> None:
-        """Take over what the forward tells methods to learn from."""
-        self.likeliest = found.likeliest
-        self.states_PD, self.earlier_TD = found.states_at(self.path), found.earlier_TD
 
 
 def walk(tree: TokenTree, choices: list[int]) -> Verdict:
