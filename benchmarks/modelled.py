@@ -31,11 +31,11 @@ import real_prompts
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import ForwardEvent, Request
-from leapdecode.engine import Engine
+from leapdecode.engine import Engine, shared
 from leapdecode.engine.schedulers.batched import Batched
-from leapdecode.engine.shared import Shared
 from leapdecode.measure.bench import Workload
 from leapdecode.measure.workloads import build
+from leapdecode.methods import common_rows, evidence, planner, price, rates, recent
 from leapdecode.model.row_times import RowTimes
 
 # milliseconds of a forward of KNOTS rows, of the target and of the draft: a model of 0.1 to 0.5
@@ -82,7 +82,28 @@ def fixed(value: float) -> property:
     return property(lambda _: value)
 
 
-PARTS: dict[str, Without] = {}
+PARTS: dict[str, tuple[Without, str]] = {  # and the methods that it can matter to
+    "trust": (replaced(recent.Trust, share=fixed(1.0)), "auto,alone,draft_model"),
+    "rest": (replaced(recent.Rest, rests=lambda self, sequences=1: False), "auto,alone"),
+    "lambda": (
+        replaced(recent.Throughput, rate=lambda self, plain: 1 / plain),
+        "auto,alone,lookahead,draft_model,ouroboros",
+    ),
+    "evidence": (replaced(evidence, RATE=0.0), "auto,alone"),
+    "rates": (replaced(rates.HitRates, learn_tree=lambda *_: None), "lookahead,draft_model"),
+    "window": (replaced(recent.Window, expected=fixed(1.0)), "lookahead,jacobi"),
+    "common rows": (replaced(shared, CommonRows=lambda left: None), "auto,alone,draft_model"),
+    "steps": (replaced(price, STEPS=(1,)), "auto,alone"),
+    "margin": (replaced(price, MARGIN=0.0), "auto,alone"),
+    "margin of batches": (replaced(common_rows, MARGIN=0.0), "auto,alone"),
+    "floor": (replaced(planner.Planner, floor=lambda *_: None), "auto,alone"),
+    "draft floor": (replaced(planner.Planner, draft_floor=lambda *_: None), "auto"),
+    "asking": (replaced(planner.Planner, worth_asking=lambda *_: True), "auto"),
+    "drafting": (
+        replaced(planner.Planner, worth_drafting=lambda *_, **__: True),
+        "draft_model,ouroboros",
+    ),
+}
 
 
 def stated(milliseconds: tuple[float, ...]) -> RowTimes:
@@ -118,13 +139,13 @@ def speedup(
     target, draft = (stated(milliseconds) for milliseconds in CURVES[curve])
     runners = {id(llm.runner): target, id(llm.draft_runner): draft}
     time = plain = 0.0
-    shared = None
+    own = None
     for first in range(0, len(prompts), batch):
-        if shared is None or not together:
-            shared = Shared(llm.runner, llm.draft_runner, llm.tokenizer)
-            shared.times.update(runners)
+        if own is None or not together:
+            own = shared.Shared(llm.runner, llm.draft_runner, llm.tokenizer)
+            own.times.update(runners)
         clock = Clock({"target": target, "draft": draft})
-        engine = Engine(llm.models, Batched(batch), shared, on_forward=clock)
+        engine = Engine(llm.models, Batched(batch), own, on_forward=clock)
         requests = [
             Request(prompt, sampling, method, options, end_tokens=llm.end_tokens, budget="auto")
             for prompt in prompts[first : first + batch]
@@ -159,11 +180,13 @@ def workloads(llm: LLM, arguments: argparse.Namespace, sampling: SamplingParams)
     return made
 
 
-def measure(llm: LLM, works: dict[str, Any], arguments: argparse.Namespace) -> dict[str, float]:
+def measure(
+    llm: LLM, works: dict[str, Any], arguments: argparse.Namespace, methods: str
+) -> dict[str, float]:
     found = {}
     for kind, (prompts, sampling, together, batch) in works.items():
         for curve in arguments.curves.split(","):
-            for name in arguments.methods.split(","):
+            for name in methods.split(","):
                 key = f"{kind} | {curve} | {name}"
                 found[key] = speedup(llm, prompts, name, curve, sampling, together, batch)
     return found
@@ -177,7 +200,7 @@ def compare(new: dict[str, float], old: dict[str, float]) -> str:
             kind, _, name = key.split(" | ")
             ratios[f"{kind} {name}"].append(value / old[key])
     means = {name: math.exp(sum(map(math.log, of)) / len(of)) for name, of in ratios.items()}
-    every = [ratio for some in ratios.values() for ratio in some]
+    every = [ratio for some in ratios.values() for ratio in some] or [1.0]
     listed = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
     return f"{listed}; all {min(every):.3f} to {max(every):.3f}"
 
@@ -205,7 +228,7 @@ def main() -> None:
         max_tokens=arguments.max_tokens, temperature=arguments.temperature, seed=0
     )
     works = workloads(llm, arguments, sampling)
-    whole = measure(llm, works, arguments)
+    whole = measure(llm, works, arguments, arguments.methods)
     results = {"whole": whole}
     for key, value in whole.items():
         print(f"{key}: {value:.3f}", flush=True)
@@ -213,9 +236,11 @@ def main() -> None:
         print(compare(whole, json.loads(arguments.against.read_text())["whole"]))
     parts = arguments.without or ""
     for part in PARTS if parts == "all" else filter(None, parts.split(",")):
+        without, methods = PARTS[part]
+        methods = ",".join(filter(arguments.methods.split(",").__contains__, methods.split(",")))
         with ExitStack() as stack:
-            PARTS[part](stack)
-            results[part] = measure(llm, works, arguments)
+            without(stack)
+            results[part] = measure(llm, works, arguments, methods) if methods else {}
         print(f"without {part}: {compare(results[part], whole)}", flush=True)
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")

@@ -125,7 +125,7 @@ def test_what_cannot_be_is_refused(given, error, says):
         LeapdecodeLM(TARGET, **DTYPE, **given)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_line_is_the_harnesss(tasks, tmp_path):
     done = run(tasks, tmp_path, "pretrained=demo,dtype=float64,method=lookahead,window=5")
     assert done.returncode == 0, done.stderr

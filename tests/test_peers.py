@@ -136,7 +136,7 @@ def test_optional_peers_decode_the_same_weights(llm, name):
         assert found.counts["target_rows"] >= len(prompt) + found.counts["target_forwards"] - 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_transformers_compiles_its_steps_and_no_others(llm):
     from torch._dynamo.utils import counters
 

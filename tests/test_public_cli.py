@@ -223,7 +223,7 @@ def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
     assert all(measured in path.read_text().lower() for path in reports)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_preset_takes_a_folder_of_sets(sets, tmp_path):
     done = run(
         *BENCH, "--preset", "lookahead-table", "--limit", "1", "--data", sets, "--json",
@@ -235,7 +235,7 @@ def test_a_preset_takes_a_folder_of_sets(sets, tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_trained_model_is_measured_beside_its_baseline(llm, sets, tmp_path):
     llm.model.save_pretrained(tmp_path / "trained")
     llm.tokenizer.save_pretrained(tmp_path / "trained")

@@ -101,7 +101,7 @@ def text_from(client, number):
     return "".join(document["choices"][0]["text"] for document in documents)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_64_clients_get_the_texts_of_one_process(client, alone):
     with ThreadPoolExecutor(REQUESTS) as threads:
         texts = list(threads.map(lambda number: text_from(client, number), range(REQUESTS)))
@@ -132,7 +132,7 @@ def test_no_request_is_lost_when_a_replica_dies(client, alone):
             assert "died" in text["error"]["message"]  # a stream that had begun
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_client_that_leaves_ends_its_text(client):
     def running():
         page = client.fetch("/metrics")[1]

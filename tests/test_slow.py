@@ -172,6 +172,7 @@ def tokens_per_forward(llm, prompts, method, **options):
     return sum(r.stats.tokens for r in found) / forwards
 
 
+@pytest.mark.long
 def test_guesses_hit_on_word_problems(llm):
     prompts = not_looping(llm, find("math").prompts(20))
     assert tokens_per_forward(llm, prompts, "lookahead", window=7, ngram=5, guesses=7) >= 1.4

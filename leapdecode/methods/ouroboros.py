@@ -111,7 +111,7 @@ class Ouroboros(Method):
                 self.phrase_length if sequence.samples_drafts else 1
             )  # most that a draft forward adds
             if planner is not None and not planner.worth_drafting(
-                tree, self.drafted[-1:], context, wide, planner.drafting, sequence.samples_drafts
+                tree, self.drafted[-1:], context, wide, sequence.samples_drafts
             ):
                 return
             own = self.own_tree(sequence, tree)
@@ -126,7 +126,6 @@ class Ouroboros(Method):
             chances = self.enter(sequence, tree, own, verdict, found)
             self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
             if planner is not None and planner.draft is not None:
-                planner.drafting.learn(len(own) - len(own.skipped), len(verdict.tokens))
                 planner.draft.learn(own, verdict)
                 planner.draft.keep_time(own, len(verdict.tokens), context)
                 gained = self.branches.gained(own, verdict.path)

@@ -22,11 +22,10 @@ from leapdecode.core import TokenTree
 from leapdecode.methods.common_rows import BatchCost, CommonRows, StepCost
 from leapdecode.methods.evidence import Chances
 from leapdecode.methods.price import SAVED, Pays, best_count, pays_at, rows_within
-from leapdecode.methods.rates import HitRates, drafts_of
-from leapdecode.methods.recent import DraftForwards, Rest, Throughput, Trust, Window
+from leapdecode.methods.rates import HitRates
+from leapdecode.methods.recent import Rest, Throughput, Trust, Window
 from leapdecode.verify.walk import Verdict
 
-AHEAD = 4  # draft forwards that are judged together: the first alone may not pay, four may
 FAIR = 1.15  # times a plain step, beside a request that does not guess
 PERIOD = 8  # steps that a window is carried at least, because it begins empty
 
@@ -47,7 +46,6 @@ class Planner:
     noisy: Chances = field(default_factory=lambda: Chances(noisy=True))  # beside known noise
     throughput: Throughput = field(default_factory=Throughput)
     window: Window = field(default_factory=Window)
-    drafting: DraftForwards = field(default_factory=DraftForwards)
     common: CommonRows | None = None  # of the trees of a batch
     rest: Rest = field(default_factory=Rest)
     trust: Trust = field(default_factory=Trust)
@@ -154,29 +152,28 @@ class Planner:
         return self.rest.resting
 
     def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
-        """How many of a window's `wanted` columns of `height` rows to carry, in a `share` of rows.
-
-        The root is the first of those rows.
+        """How many of a window's `wanted` columns of `height` rows to carry: all that have room in
+        a `share` of rows, or none where they do not pay. The root is the first of those rows.
         """
-        whole, most = wanted, self.most(context)
+        most, window = self.most(context), self.window
         if most is not None:
             wanted = min(wanted, (int((most - 1) * share) + 1) // height)
-        window = self.window
+        if self.cost is None:
+            return wanted
         window.left -= 1
-        if self.cost is None or window.left >= 0:
-            return wanted if self.cost is None else min(window.width, wanted)
-        window.width, window.height, window.left = wanted, height, PERIOD - 1
-        while window.width and not self._window_pays(whole, context):
-            window.width //= 2
-        return window.width
+        if window.left < 0:
+            window.width, window.height, window.left = wanted, height, PERIOD - 1
+            if not self._window_pays(context):
+                window.width = 0
+        return min(window.width, wanted)
 
-    def _window_pays(self, whole: int, context: int) -> bool:
+    def _window_pays(self, context: int) -> bool:
         """Whether the window gains more than lambda x the time that it adds to the last steps."""
         assert self.cost is not None
         window = self.window
         time = [self._more(rows, rows + window.rows, context) for rows in window.beside]
         price = self.throughput.rate(self.cost(1, context)) * sum(time) / len(time)
-        return window.rows > 0 and window.expected(window.width, whole) > price
+        return window.rows > 0 and window.expected > price
 
     def _more(self, rows: int, more: int, context: int) -> float:
         """The time that `more` rows take beyond `rows`."""
@@ -189,62 +186,38 @@ class Planner:
             self.window.learn(gained, rows)
 
     def worth_drafting(
-        self,
-        tree: TokenTree,
-        level: list[int],
-        context: int,
-        width: int = 1,
-        last: DraftForwards | None = None,
-        sampled: bool = False,
+        self, tree: TokenTree, level: list[int], context: int, width: int = 1, sampled: bool = False
     ) -> bool:
-        """Whether draft forwards for `width` children of each of `level` pay.
+        """Whether a draft forward for `width` children of each of `level` pays, by how often drafts
+        of that depth were accepted.
 
-        One to `AHEAD` of them. What is `sampled` for the rejection verifier cannot be cut later.
-        Goes by how often drafts of that depth were accepted, which is known before, and by `last`:
-        what draft forwards were like where they are not one level of the tree each. Of their tokens
-        beyond the first half count: the next forward is asked for where phrases have ended.
+        What is `sampled` for the rejection verifier cannot be cut later.
         """
-        size, grows = len(tree), len(level) * (width if sampled else 1)
-        most = self.most(context)
+        size, grows, most = len(tree), len(level) * (width if sampled else 1), self.most(context)
         if most is not None and size + (grows if sampled else 1) > most:
             return False
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
-        last = last or DraftForwards(len(level))
-        price = self.price(context)
-        drafting = self.draft.cost(last.rows, context)
-        chances, depth, gain = self.rates.reached(tree), tree.depths[level[0]], 0.0
-        accepted = sum(chances[node] for node in level)
-        for ahead in range(1, AHEAD + 1):
-            accepted *= self.rates.drafts(depth + ahead)
-            gain += accepted * (1 + last.tokens) / 2
-            time = self._more(size, size + ahead * grows, context) + ahead * drafting
-            if gain > price * time:
-                return True
-        return False
+        chances, depth = self.rates.reached(tree), tree.depths[level[0]] + 1
+        gain = self.rates.drafts(depth) * sum(chances[node] for node in level)
+        time = self._more(size, size + grows, context) + self.draft.cost(len(level), context)
+        return gain > self.price(context) * time
 
     def worth_asking(self, missing: list[tuple[float, float]], rows: int, context: int) -> bool:
-        """Whether draft forwards for the `missing` nodes pay: one of `rows`, and up to `AHEAD` - 1
-        more behind it.
+        """Whether a draft forward of `rows` for the `missing` nodes pays.
 
         For a node that the walk reaches with chance r and whose likeliest candidate has chance c,
-        a draft that is right with chance d gains r max(d - c, 0), and with every further forward
-        d times as much as with the one before.
+        a draft that is right with chance d gains r max(d - c, 0).
         """
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
         right = self.rates.drafts(1)
-        gain = first = sum(reached * max(right - chance, 0.0) for reached, chance in missing)
-        price = self.price(context)
-        for ahead in range(1, AHEAD + 1):
-            if gain > price * ahead * self.draft.cost(rows if ahead == 1 else 1, context):
-                return True
-            gain += first * right**ahead
-        return False
+        gain = sum(reached * max(right - chance, 0.0) for reached, chance in missing)
+        return gain > self.price(context) * self.draft.cost(rows, context)
 
     def learn_asked(self, right: bool) -> None:
         """Whether the likeliest token of a draft was the target's choice at an accepted node."""
-        self.rates.learn(drafts_of(1), right)
+        self.rates.learn_drafts(1, right)
 
     def keep_time(
         self, tree: TokenTree, tokens: int, context: int, forwards: int = 0, rows: int = 0

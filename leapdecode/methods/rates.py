@@ -1,152 +1,104 @@
-"""How often guesses were accepted, by what they are like: the chances that the planner goes by."""
+"""How often guesses were accepted, by source, score and depth: the chances of trees whose sources
+tell none.
+"""
 
 from collections.abc import Hashable
 
 from leapdecode.core import TokenTree
 from leapdecode.verify.walk import Verdict
 
-# chance of an unknown kind of node, and how many observations it counts for
-PRIOR, WEIGHT = 0.5, 2.0
-FINER = 8.0  # observations that a kind's chance counts for among those of its finer kinds
-# of a draft that is not known: it is tried before it is judged
+PRIOR, WEIGHT = 0.5, 2.0  # chance of an unknown source, and how many observations it counts for
+FINER = 8.0  # observations that a source's rate counts for among those of one score and depth
+# of an unknown draft, which is tried before it is judged
 DRAFT_PRIOR, DRAFT_WEIGHT = 0.8, 8.0
 DRAFTED = ("draft", "second")  # the sources whose nodes have draft probabilities
 BUCKETS = 10  # of draft probabilities
 FORGET = 0.998  # per step, of every count: what was seen n steps ago counts FORGET ** n
-DEEPEST, LAST_PLACE = 8, 3  # deeper nodes, and later siblings, are alike
-
-FRESH = 8  # steps
-Kind = tuple[str, str, int, int, int]
+DEEPEST = 8  # deeper nodes are alike
+Kind = tuple[str, int, int]  # source, score, depth in the guess
 
 
 class HitRates:
-    """How often nodes of a kind were accepted once their parent was, forgetting slowly."""
+    """How often nodes of a kind were accepted once their parent was, forgetting slowly: what is not
+    tried falls back to its prior.
+    """
 
     def __init__(self) -> None:
-        # kind -> hits, trials, step of the last trial
+        # by source, and by kind: hits, trials, step of the last trial
         self.counts: dict[Hashable, tuple[float, float, int]] = {}
         self.step = 0
-        self.known: dict[Kind, float] = {}  # rates looked up lately
 
-    def next_step(self) -> None:
-        """Time passes; every few steps rates are worked out anew, because that takes longer than
-        walking a tree.
-        """
-        self.step += 1
-        if self.step < FRESH or self.step % FRESH == 0:
-            self.known.clear()
-
-    def of(self, kind: "Kind") -> float:
-        """The chance for a node of a kind, at most `FRESH` steps old."""
-        found = self.known.get(kind)
-        if found is None:
-            chance = middle_of(kind[2]) if kind[0] in DRAFTED else PRIOR
-            found = self.known[kind] = self.rate(coarse_to_fine(kind), chance=chance)
-        return found
-
-    def _counts(self, kind: Hashable) -> tuple[float, float]:
-        hits, trials, last = self.counts.get(kind, (0.0, 0.0, self.step))
-        faded = FORGET ** (self.step - last)
-        return hits * faded, trials * faded
-
-    def rate(
-        self,
-        kinds: list[Hashable],
-        weight: float = WEIGHT,
-        finer: float = FINER,
-        chance: float = PRIOR,
-    ) -> float:
-        """The chance for the last of `kinds`, from coarse to fine: each smooths the next, `chance`
-        the first.
-        """
-        for kind in kinds:
-            hits, trials = self._counts(kind)
-            chance, weight = (hits + weight * chance) / (trials + weight), finer
-        return chance
+    def of(self, kind: Kind) -> float:
+        """The chance that a node of a kind is accepted once its parent is."""
+        source, score, _ = kind
+        prior = (score + 0.5) / BUCKETS if source in DRAFTED else PRIOR
+        of_source = self._smoothed(source, prior, WEIGHT)
+        of_score = self._smoothed((source, score), of_source, FINER)
+        return self._smoothed(kind, of_score, FINER)
 
     def drafts(self, depth: int) -> float:
         """The chance that one of the drafts below an accepted node, of this depth, is accepted."""
-        return self.rate(drafts_of(depth), weight=DRAFT_WEIGHT, chance=DRAFT_PRIOR)
+        at_any_depth = self._smoothed("drafts", DRAFT_PRIOR, DRAFT_WEIGHT)
+        return self._smoothed(_drafts(depth), at_any_depth, FINER)
 
-    def learn(self, kinds: list[Hashable], hit: float) -> None:
-        for kind in kinds:
-            hits, trials = self._counts(kind)
-            self.counts[kind] = hits + hit, trials + 1, self.step
+    def _smoothed(self, key: Hashable, prior: float, weight: float) -> float:
+        hits, trials = self._counts(key)
+        return (hits + weight * prior) / (trials + weight)
+
+    def _counts(self, key: Hashable) -> tuple[float, float]:
+        hits, trials, last = self.counts.get(key, (0.0, 0.0, self.step))
+        faded = FORGET ** (self.step - last)
+        return hits * faded, trials * faded
+
+    def _count(self, key: Hashable, hit: bool) -> None:
+        hits, trials = self._counts(key)
+        self.counts[key] = hits + hit, trials + 1, self.step
 
     def reached(self, tree: TokenTree) -> list[float]:
         """Per node the chance that the walk reaches it: its own, given its parent, times that's."""
-        kinds, found = self._kinds(tree), [1.0]
+        kinds, chances = kinds_of(tree), [1.0]
         for node in range(1, len(tree)):
-            chance = tree.chances[node]
-            if chance is None:
-                chance = self.of(kinds[node])
-            found.append(chance * found[tree.parents[node]])
-        return found
+            own = tree.chances[node]
+            chance = self.of(kinds[node]) if own is None else own
+            chances.append(chance * chances[tree.parents[node]])
+        return chances
 
-    @staticmethod
-    def _kinds(tree: TokenTree) -> "list[Kind]":
-        """The nodes' kinds; none where every node has a chance of its own."""
-        return kinds_of(tree) if None in tree.chances[1:] else []
+    def learn_drafts(self, depth: int, hit: bool) -> None:
+        """Whether one of the drafts of this depth was the target's choice at its parent."""
+        self._count("drafts", hit)
+        self._count(_drafts(depth), hit)
 
     def learn_tree(self, tree: TokenTree, verdict: Verdict) -> None:
         """The target's choice at an accepted node tells of each of its children whether it hit."""
-        self.next_step()
-        kinds, accepted = self._kinds(tree), set(verdict.path)
-        if not kinds:
-            return
+        self.step += 1
+        kinds, accepted = kinds_of(tree), set(verdict.path)
         drafted: dict[int, bool] = {}
         for node in range(1, len(tree)):
             parent = tree.parents[node]
             if parent in accepted and tree.chances[node] is None:
                 hit = tree.tokens[node] == verdict.choices[parent]
-                self.learn(coarse_to_fine(kinds[node]), hit)
+                for key in (tree.sources[node], kinds[node][:2], kinds[node]):
+                    self._count(key, hit)
                 if tree.sources[node] == "draft":
                     drafted[parent] = drafted.get(parent, False) or hit
         for parent, hit in drafted.items():
-            self.learn(drafts_of(tree.depths[parent] + 1), hit)
+            self.learn_drafts(tree.depths[parent] + 1, hit)
+
+
+def _drafts(depth: int) -> Hashable:
+    return "drafts", min(depth, DEEPEST)
 
 
 def kinds_of(tree: TokenTree) -> list[Kind]:
-    """Per node its source, what its guess lies behind, score, depth in the guess, place among
-    siblings.
+    """Per node its source, its score and its depth in the run of nodes of that source.
 
-    A guess is a run of nodes of one source: a phrase behind a draft is another thing than one
-    behind the text.
+    The score is the bucket of a draft's probability p, floor(10 p), or else the match length.
     """
-    behind, depths, counted = ["text"] * len(tree), [0] * len(tree), [0] * len(tree)
-    found: list[Kind] = [("text", "text", 0, 0, 0)]
+    kinds: list[Kind] = [("text", 0, 0)]
     for node in range(1, len(tree)):
-        parent, source = tree.parents[node], tree.sources[node]
-        goes_on = tree.sources[parent] == source
-        behind[node] = behind[parent] if goes_on else tree.sources[parent]
-        depths[node] = depths[parent] + 1 if goes_on else 1
-        depth, place = min(depths[node], DEEPEST), min(counted[parent], LAST_PLACE)
-        found.append((source, behind[node], _score(tree, node), depth, place))
-        counted[parent] += 1
-    return found
-
-
-def coarse_to_fine(kind: Kind) -> list[Hashable]:
-    """Source, with what it lies behind, with score, with depth, with place among siblings."""
-    return [kind[0], kind[:2], kind[:3], kind[:4], kind]
-
-
-def _score(tree: TokenTree, node: int) -> int:
-    """The bucket of a node's draft probability p, floor(10 p), or else its match length."""
-    if tree.sources[node] in DRAFTED:
-        return bucket_of(tree.draft_probabilities[node])
-    return tree.match_lengths[node]
-
-
-def bucket_of(probability: float) -> int:
-    return min(int(probability * BUCKETS), BUCKETS - 1)
-
-
-def middle_of(bucket: int) -> float:
-    """The probability in the middle of a bucket."""
-    return (bucket + 0.5) / BUCKETS
-
-
-def drafts_of(depth: int) -> list[Hashable]:
-    """The kinds of "any of the drafts below an accepted node of the depth above"."""
-    return ["drafts", ("drafts", min(depth, DEEPEST))]
+        source, (before, _, depth) = tree.sources[node], kinds[tree.parents[node]]
+        score = tree.match_lengths[node]
+        if source in DRAFTED:
+            score = min(int(tree.draft_probabilities[node] * BUCKETS), BUCKETS - 1)
+        kinds.append((source, score, min(depth + 1, DEEPEST) if source == before else 1))
+    return kinds

@@ -76,46 +76,38 @@ class Rest:
 
 @dataclass
 class Window:
-    """A window of Jacobi trajectories: its columns at present, and what windows gained by width."""
+    """A window of Jacobi trajectories: its columns at present, and what windows gained of late.
+
+    Attributes:
+        width: columns at present.
+        height: rows per column.
+        left: steps until the next decision.
+        hoped: tokens per step of an unknown window, which count for `WEIGHT` steps.
+        gained: tokens that there were thanks to windows.
+        carried: steps that carried one.
+        beside: rows of the last steps without their window.
+    """
 
     width: int = 0
-    height: int = 1  # rows per column
-    left: int = 0  # steps until the next decision
-    hoped: float = GAIN  # tokens per step of an unknown window, which count for WEIGHT steps
-    last: int = 0  # the width of the latest window, whose tokens come in after it is gone, too
-    gained: dict[int, float] = field(default_factory=dict)  # tokens, by width
-    steps: dict[int, float] = field(default_factory=dict)
-    beside: deque[int] = field(default_factory=lambda: deque([1], RECENT))  # rows without it
+    height: int = 1
+    left: int = 0
+    hoped: float = GAIN
+    gained: float = 0.0
+    carried: float = 0.0
+    beside: deque[int] = field(default_factory=lambda: deque([1], RECENT))
 
     @property
     def rows(self) -> int:
         """Rows that it adds to a step; the root is its first."""
         return max(self.width * self.height - 1, 0)
 
-    def expected(self, width: int, whole: int) -> float:
-        """Tokens that a step gains by a window; a narrow one is expected to gain its share."""
-        prior = self.hoped if width == whole else self.expected(whole, whole) * width / whole
-        gained, steps = self.gained.get(width, 0.0), self.steps.get(width, 0.0)
-        return (gained + WEIGHT * prior) / (steps + WEIGHT)
+    @property
+    def expected(self) -> float:
+        """Tokens that a step gains by one."""
+        return (self.gained + WEIGHT * self.hoped) / (self.carried + WEIGHT)
 
     def learn(self, gained: int, rows: int) -> None:
         """Take in a step of `rows` rows in all."""
-        self.last = self.width or self.last
-        for counts in (self.gained, self.steps):
-            for width in counts:
-                counts[width] *= FORGET
-        self.gained[self.last] = self.gained.get(self.last, 0.0) + gained
-        self.steps[self.last] = self.steps.get(self.last, 0.0) + (self.width > 0)
+        self.gained = FORGET * self.gained + gained
+        self.carried = FORGET * self.carried + (self.width > 0)
         self.beside.append(max(rows - self.rows, 1))
-
-
-@dataclass
-class DraftForwards:
-    """What draft forwards were like of late: rows of the last one, tokens of each on average."""
-
-    rows: int = 1
-    tokens: float = 1.0
-
-    def learn(self, rows: int, tokens: int) -> None:
-        self.rows = rows
-        self.tokens += (tokens - self.tokens) / RECENT
