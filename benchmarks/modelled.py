@@ -35,7 +35,7 @@ from leapdecode.engine import Engine, shared
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.measure.bench import Workload
 from leapdecode.measure.workloads import build
-from leapdecode.methods import common_rows, evidence, planner, price, rates, recent
+from leapdecode.methods import evidence, planner, price, rates, recent
 from leapdecode.model.row_times import RowTimes
 
 # milliseconds of a forward of KNOTS rows, of the target and of the draft: a model of 0.1 to 0.5
@@ -94,8 +94,6 @@ PARTS: dict[str, tuple[Without, str]] = {  # and the methods that it can matter 
     "window": (replaced(recent.Window, expected=fixed(1.0)), "lookahead,jacobi"),
     "common rows": (replaced(shared, CommonRows=lambda left: None), "auto,alone,draft_model"),
     "steps": (replaced(price, STEPS=(1,)), "auto,alone"),
-    "margin": (replaced(price, MARGIN=0.0), "auto,alone"),
-    "margin of batches": (replaced(common_rows, MARGIN=0.0), "auto,alone"),
     "floor": (replaced(planner.Planner, floor=lambda *_: None), "auto,alone"),
     "draft floor": (replaced(planner.Planner, draft_floor=lambda *_: None), "auto"),
     "asking": (replaced(planner.Planner, worth_asking=lambda *_: True), "auto"),
@@ -128,7 +126,7 @@ class Clock:
                 if number not in self.started:  # the prompt's rows are in it
                     self.started.add(number)
                     rows[place] = 1
-        self.time += self.times[event.model](sum(rows))
+        self.time += self.times[event.model](len(rows) * max(rows))  # as the largest tree has
 
 
 def speedup(

@@ -5,7 +5,7 @@ import pytest
 from leapdecode.core import TokenTree
 from leapdecode.methods.common_rows import BatchCost, CommonRows
 from leapdecode.methods.planner import Planner
-from leapdecode.methods.price import MARGIN, best_count
+from leapdecode.methods.price import best_count
 from leapdecode.methods.recent import PLAIN, REST, SURE, Rest, Trust
 from leapdecode.verify.walk import walk
 
@@ -69,12 +69,12 @@ def test_a_cut_guess_was_not_counted_on():
 def test_chances_of_a_batch_are_believed():
     cost = BatchCost(lambda rows: linear(rows / 8, 0), active=8)
     batch = missed(Planner(cost=cost, common=CommonRows()), 50)
-    assert batch.price(10) == pytest.approx(batch.throughput.rate(1.0))
+    assert batch.price(10) == pytest.approx(1.0)
 
 
-def test_a_gain_within_the_margin_is_none():
-    assert best_count([0.2 + MARGIN * 0.9], 1, 1.0, linear, 0) == 0
-    assert best_count([0.2 + MARGIN * 1.1], 1, 1.0, linear, 0) == 1
+def test_a_row_that_gains_less_than_its_time_is_not_evaluated():
+    assert best_count([0.19], 1, 1.0, linear, 0) == 0
+    assert best_count([0.21], 1, 1.0, linear, 0) == 1
 
 
 def test_after_long_plain_stretches_few_trees_are_grown_until_one_pays():

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> time of a step, in any unit
 
-MARGIN = 0.07  # tokens a step: what guesses cost outside the model, and texts that end late
 RECENT = 64  # trees that a mean goes over
 HELD = 4  # steps that a choice is kept for
-AHEAD = 2  # rows beyond the common ones for which trees make guesses, so that more may be chosen
+AHEAD = 8  # rows beyond the common ones for which trees make guesses, so that more may be chosen
 
 
 @dataclass
@@ -57,7 +56,7 @@ class CommonRows:
         if self.left >= 0:
             return self.rows
         self.left = HELD * trees - 1
-        gained, best = 0.0, MARGIN - price * cost(1)
+        gained, best = 0.0, -price * cost(1)
         self.rows = 1
         for rows, total in enumerate(self.sums, start=2):
             gained += total / self.trees

@@ -1,15 +1,16 @@
 """The planner: what is guessed, and which guesses are evaluated.
 
-Decoding brings lambda tokens per time. Whatever takes time and may gain tokens (to evaluate a node,
-to ask the draft, to carry a window) is done while
+Whatever takes time and may gain tokens (to evaluate a node, to ask the draft, to carry a window) is
+done while
 
-    expected tokens > lambda x time added,
+    expected tokens > tokens per time x time added.
 
-because the ratio of all tokens to all time is greatest so (Dinkelbach 1967, On Nonlinear Fractional
-Programming). lambda = sum(DECAY^i tokens_i) / sum(DECAY^i time_i) over the steps, i steps ago. Time
-comes from what rows cost, tokens from what became of guesses of the same kind (`rates.py`): a
-mean in which a hopeful prior counts for some observations, times what chances have proved to be
-worth of late (`Trust`). Observations are forgotten, so what is not tried falls back to its prior.
+For rows, and for a draft that is asked beside other sources, that is what plain decoding brings in
+the time. For a chain of drafts and a window it is lambda, what decoding has brought over the last
+steps: the ratio of all tokens to all time is greatest so (Dinkelbach 1967, On Nonlinear Fractional
+Programming). Time comes from what rows cost, tokens from what became of guesses of the same kind
+(`rates.py`, `evidence.py`), times what chances have proved to be worth of late (`Trust`).
+Observations are forgotten, so what is not tried falls back to its prior.
 
 A node needs no trial: the target's choice at its parent tells whether it would have been accepted.
 What is cut changes the speed, never the text.
@@ -99,7 +100,12 @@ class Planner:
         tree.skipped |= frozenset(order[count:])
 
     def price(self, context: int) -> float:
-        """lambda over the trust in chances: tokens that they must promise for a unit of time."""
+        """Tokens that chances must promise for a unit of time: plain decoding's over the trust."""
+        assert self.cost is not None
+        return 1 / (self.cost(1, context) * self.trust.share)
+
+    def pace(self, context: int) -> float:
+        """The same by lambda."""
         assert self.cost is not None
         return self.throughput.rate(self.cost(1, context)) / self.trust.share
 
@@ -122,7 +128,7 @@ class Planner:
         return pays_at(1 / (SAVED * self.draft.cost(1, context)), self.draft.cost, context)
 
     def _best(self, chances: list[float], always: int, context: int) -> int:
-        """How many of the likeliest nodes gain most beyond lambda x their time."""
+        """How many of the likeliest nodes gain most beyond the price of their time."""
         assert self.cost is not None
         if self.rest.resting:
             return 0
@@ -201,7 +207,7 @@ class Planner:
         chances, depth = self.rates.reached(tree), tree.depths[level[0]] + 1
         gain = self.rates.drafts(depth) * sum(chances[node] for node in level)
         time = self._more(size, size + grows, context) + self.draft.cost(len(level), context)
-        return gain > self.price(context) * time
+        return gain > self.pace(context) * time
 
     def worth_asking(self, missing: list[tuple[float, float]], rows: int, context: int) -> bool:
         """Whether a draft forward of `rows` for the `missing` nodes pays.

@@ -7,7 +7,6 @@ from leapdecode.methods.common_rows import StepCost
 MOST = 128  # rows of a tree that anything is known of
 STEPS = (1, 2, 4, 8, 16)  # further rows that are looked at: a flat stretch may hide what follows
 SAVED = 0.5  # draft forwards that a row of one saves where the walk reaches its node
-MARGIN = 0.03  # tokens a step: what guesses of one text cost outside the model
 Pays = Callable[[float, int], bool]  # (chance of a further row, rows so far)
 
 
@@ -27,9 +26,9 @@ def best_count(
     chances: list[float], always: int, price: float, cost: StepCost, context: int
 ) -> int:
     """How many nodes of `chances`, likeliest first, gain most beyond `price` times the time of
-    their rows behind `always` others; fewer than `MARGIN` tokens of gain are none.
+    their rows behind `always` others.
     """
-    expected, best, count = 0.0, MARGIN - price * cost(always, context), 0
+    expected, best, count = 0.0, -price * cost(always, context), 0
     for more, chance in enumerate(chances, start=1):
         expected += chance
         gain = expected - price * cost(always + more, context)
