@@ -30,6 +30,7 @@ from torch.nn import functional
 from leapdecode.core import TokenTree
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.facts import LOG
+from leapdecode.model.half_weights import HalfLinear
 from leapdecode.model.launched import HiddenStates
 from leapdecode.model.prepacked import packed, product
 from leapdecode.model.traits import first_line
@@ -61,8 +62,13 @@ class Extrapolator:
     def __init__(self, runner: Runner) -> None:
         head = _head(runner)
         self.embeddings = runner.model.get_input_embeddings()
-        self.rows = head.weight[:MOST].detach()
-        self.bias = None if head.bias is None else head.bias[:MOST].detach()
+        self.half: HalfLinear | None = None
+        if isinstance(head, HalfLinear):
+            self.rows, self.bias = head.first_rows(MOST)
+            self.half = HalfLinear(self.rows, self.bias)
+        else:
+            self.rows = head.weight[:MOST].detach()
+            self.bias = None if head.bias is None else head.bias[:MOST].detach()
         self.count = len(self.rows)
         self.packed = packed(self.rows) if runner.prepacked else None
         self.device = runner.device
@@ -82,6 +88,9 @@ class Extrapolator:
     def logits(self, states_ND: Tensor) -> Tensor:
         """[N, M] what the output layer finds of them, in float32 on the host."""
         given = states_ND.to(self.rows.dtype)
+        if self.half is not None:
+            logits_NM: Tensor = self.half(given)
+            return logits_NM
         if self.packed is not None:
             return product(given, self.packed, self.bias).float()
         return functional.linear(given, self.rows, self.bias).float().cpu()
@@ -90,6 +99,8 @@ class Extrapolator:
 def _head(runner: Runner) -> Any:
     """The model's output layer; raises `UnsupportedModel` where it is no matrix at hand."""
     head = runner.model.get_output_embeddings()
+    if isinstance(head, HalfLinear):
+        return head
     weight = getattr(head, "weight", None)
     if not isinstance(weight, Tensor) or weight.ndim != 2 or weight.device != runner.device:
         raise UnsupportedModel("its output layer is no matrix at hand")

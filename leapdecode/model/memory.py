@@ -1,6 +1,8 @@
 """How much memory is free, and who among caches may have it."""
 
 import contextlib
+import ctypes
+import mmap
 import re
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +25,7 @@ SIZES = {
     "gib": 2**30,
 }
 MEMINFO = Path("/proc/meminfo")
+MAPS = Path("/proc/self/maps")
 LIMITS = (  # of a container: the limit, and what is used
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (
@@ -117,6 +120,44 @@ def _within(limit: Path, used: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
         return max(int(limit.read_text()) - int(used.read_text()), 0)
     return None
+
+
+class MappedFiles:
+    """Where this process has files mapped, by Linux's word; nowhere on other systems."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int]] = []  # first address, and the one behind the last
+        with contextlib.suppress(OSError):
+            for line in MAPS.read_text(errors="replace").splitlines():
+                addresses, _, _, _, inode, *_ = line.split()
+                if inode != "0":
+                    first, end = addresses.split("-")
+                    self.ranges.append((int(first, 16), int(end, 16)))
+
+    def release(self, tensor: torch.Tensor) -> None:
+        """Give back the pages of a tensor that nobody reads again, where it lies in a file.
+
+        The file stays mapped while any tensor lies in it, so its pages would count until then.
+        """
+        begin = tensor.data_ptr()
+        end = begin + tensor.nbytes
+        if any(first <= begin and end <= last for first, last in self.ranges):
+            page = mmap.PAGESIZE  # whole pages: others hold other tensors, too
+            first = -(-begin // page) * page
+            length = end // page * page - first
+            if length > 0:
+                _call_c("madvise", first, length, mmap.MADV_DONTNEED)
+
+
+def trim_heap() -> None:
+    """Give memory that was freed back to the system, where the C library keeps it."""
+    _call_c("malloc_trim", 0)
+
+
+def _call_c(name: str, *numbers: int) -> None:
+    """Call a function of the C library, if it is there; what it says of success does not matter."""
+    with contextlib.suppress(OSError, AttributeError):
+        getattr(ctypes.CDLL(None), name)(*map(ctypes.c_size_t, numbers))
 
 
 def parse_size(value: int | str) -> int:
