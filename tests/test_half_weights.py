@@ -12,23 +12,23 @@ from tiny import CONFIGS, MORE_CONFIGS, new_model, prompts
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers.models.llama.modeling_llama import LlamaMLP
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.llm import loading
-from leapdecode.model import half_weights
+from leapdecode.model import half_linear
 from leapdecode.model.exact import examine
 from leapdecode.model.facts import model_key, weights_digest
-from leapdecode.model.half_weights import (
+from leapdecode.model.half_linear import (
     HalfEmbedding,
     HalfLinear,
     available,
     dtype_name,
     half_linears,
-    hold_half,
     num_weights,
-    suits,
     weight_bytes,
 )
+from leapdecode.model.half_weights import as_transformers, hold_half, suits
 from leapdecode.model.load import load_model
 from leapdecode.model.row_times import STAIRCASE, likely
 from leapdecode.model.yardstick import distances
@@ -103,7 +103,7 @@ def test_a_product_errs_as_float32_does(rows, dtype):
 def test_large_weights_are_packed_in_parts(monkeypatch):
     weight, bias = torch.randn(100, 48).bfloat16(), torch.randn(100).bfloat16()
     whole = HalfLinear(weight, bias)
-    monkeypatch.setattr(half_weights, "PART_VALUES", 48 * 30)
+    monkeypatch.setattr(half_linear, "PART_VALUES", 48 * 30)
     parts = HalfLinear(weight, bias)
     assert (len(whole.packed), len(parts.packed)) == (1, 4)
     rows = torch.randn(5, 48)
@@ -195,10 +195,13 @@ def test_memory_is_counted_once():
     assert "float16" in repr(model)
 
 
-@pytest.mark.parametrize("by", ["folder", "state dict"])
+@pytest.mark.parametrize("by", ["folder", "tied", "state dict"])
 def test_it_is_saved_as_it_came(tmp_path, by):
     model, _ = pair_of("llama")
-    if by == "folder":
+    if by == "tied":
+        model = load_model(saved(tmp_path / "tied", tie_word_embeddings=True), "cpu")
+        hold_half(model)
+    if by != "state dict":
         model.save_pretrained(tmp_path)
         again = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
         assert again.lm_head.weight.dtype == torch.bfloat16
@@ -212,6 +215,32 @@ def test_it_is_saved_as_it_came(tmp_path, by):
         again.load_state_dict(model.state_dict())
     assert torch.equal(logits_of(again), logits_of(model))
     assert torch.equal(logits_of(copy.deepcopy(model)), logits_of(model))
+
+
+def test_code_that_casts_by_a_weight_is_loaded_as_it_was(tmp_path, monkeypatch):
+    usual = LlamaMLP.forward
+
+    def forward(self, rows):
+        assert isinstance(self.up_proj, torch.nn.Linear), "a layer of PyTorch's"
+        return usual(self, rows)
+
+    folder = saved(tmp_path)
+    monkeypatch.setattr(LlamaMLP, "forward", forward)
+    llm = LLM(folder)
+    assert not llm.runner.half
+    assert llm.runner.dtype == torch.bfloat16
+
+
+def test_peers_have_the_model_as_transformers_loads_it(tmp_path):
+    folder = saved(tmp_path, tie_word_embeddings=True)
+    llm = LLM(folder)
+    again = as_transformers(llm.model)
+    assert again is as_transformers(llm.model)
+    assert again is as_transformers(again)
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+    assert torch.equal(logits_of(again), logits_of(loaded))
+    assert type(again.lm_head) is torch.nn.Linear
+    assert again.lm_head.weight is again.model.embed_tokens.weight
 
 
 def test_what_does_not_suit():
@@ -322,7 +351,7 @@ def test_one_copy_is_in_memory():
     script = (
         "import re, sys\n"
         "from leapdecode.model.load import load_model\n"
-        "from leapdecode.model.half_weights import half_linears\n"
+        "from leapdecode.model.half_linear import half_linears\n"
         "def mb(name):\n"
         "    text = open('/proc/self/status').read()\n"
         "    return int(re.search(name + r':\\s+(\\d+)', text)[1]) / 1e3\n"

@@ -164,7 +164,7 @@ def made_with(llm: Any) -> dict[str, Any]:
     """What trajectories depend on, beside their settings."""
     from leapdecode.measure.machine import machine
     from leapdecode.model.facts import weights_digest
-    from leapdecode.model.half_weights import dtype_name
+    from leapdecode.model.half_linear import dtype_name
 
     return {
         "model": llm.name,

@@ -63,7 +63,7 @@ def _facts(llm: Any) -> dict[str, Any]:
 
     from leapdecode import __version__
     from leapdecode.model.facts import device_name
-    from leapdecode.model.half_weights import dtype_name, num_weights
+    from leapdecode.model.half_linear import dtype_name, num_weights
 
     place = llm.runner.device
     name = device_name(place)

@@ -132,7 +132,7 @@ def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
     from dataclasses import asdict
 
     from leapdecode.measure.machine import machine, revision
-    from leapdecode.model.half_weights import dtype_name
+    from leapdecode.model.half_linear import dtype_name
 
     run = {
         "model": llm.name,

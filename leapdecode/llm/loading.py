@@ -8,7 +8,7 @@ import torch
 from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_causal_model
-from leapdecode.model import half_weights
+from leapdecode.model.half_linear import available
 from leapdecode.model.load import load_model, load_tokenizer, pick_device, resolve
 from leapdecode.model.offload import OFFLOAD
 from leapdecode.model.prepacked import multiplies_halves
@@ -64,7 +64,7 @@ def holds_half(device: str, dtype: Any, prepack: str | bool, elsewise: bool) -> 
     if dtype != AUTO or prepack is False or elsewise or device == OFFLOAD:
         return False
     on_cpu = pick_device(device).type == "cpu"
-    return on_cpu and not multiplies_halves() and half_weights.available()
+    return on_cpu and not multiplies_halves() and available()
 
 
 def prepacks(prepack: str | bool, model: Any) -> str | bool:

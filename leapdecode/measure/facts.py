@@ -12,7 +12,7 @@ from leapdecode.measure.contenders import Contender, Ours
 from leapdecode.measure.machine import machine, note_of, revision
 from leapdecode.measure.peers import PeerContender
 from leapdecode.model.facts import weights_digest
-from leapdecode.model.half_weights import dtype_name, num_weights
+from leapdecode.model.half_linear import dtype_name, num_weights
 
 
 def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any]:

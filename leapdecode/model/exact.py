@@ -29,7 +29,7 @@ from torch import Tensor
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.facts import keep, kept, model_key, whole
-from leapdecode.model.half_weights import GRAIN
+from leapdecode.model.half_linear import GRAIN
 from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET
 from leapdecode.model.masks import RowPlan
 

@@ -30,7 +30,7 @@ from torch.nn import functional
 from leapdecode.core import TokenTree
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.facts import LOG
-from leapdecode.model.half_weights import HalfLinear
+from leapdecode.model.half_linear import HalfLinear
 from leapdecode.model.launched import HiddenStates
 from leapdecode.model.prepacked import packed, product
 from leapdecode.model.traits import first_line

@@ -21,7 +21,7 @@ import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leapdecode.model.fingerprint import fingerprint
-from leapdecode.model.half_weights import half_linears
+from leapdecode.model.half_linear import half_linears
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner

@@ -1,11 +1,8 @@
-"""Half weights: linear layers whose weights are held in float16 and whose sums are in float32.
+"""Half weights: a model whose linear layers are those of `leapdecode.model.half_linear`.
 
-For processors that have no arithmetic for bfloat16. A forward of few rows takes as long as its
-weights take to be read, so half the bytes are half the time; all arithmetic is float32's. FBGEMM
-packs such a layer and multiplies by it (`quantized::linear_prepack_fp16` and
-`quantized::linear_dynamic_fp16`, PyTorch's own operators). A bfloat16 weight fits float16 exactly,
-but for values below 2^-14, which change by at most 2^-25, and those above 65504: a layer that has
-one of these stays a layer in float32.
+For processors that have no arithmetic for bfloat16. A bfloat16 weight fits float16 exactly, but for
+values below 2^-14, which change by at most 2^-25, and those above 65504: a layer that has one of
+these stays a layer in float32.
 
 The model itself becomes this one: each layer's own weight is dropped as soon as it is packed, so
 there is one copy in memory. Embeddings stay in 16 bits and are cast where they are looked up;
@@ -16,175 +13,29 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from leapdecode.model.half_linear import (
+    KERNEL_DEPTH,
+    HalfEmbedding,
+    HalfLinear,
+    half_linears,
+    tables_of,
+)
 from leapdecode.model.memory import MappedFiles, free_bytes, trim_heap
 
-ENGINE = "fbgemm"
+LOG = logging.getLogger("leapdecode")
 DTYPES = (torch.bfloat16, torch.float16)
 LARGEST = torch.finfo(torch.float16).max
-# The kernel takes rows in blocks of at most six. Blocks of one or two add up in another order than
-# those of three to six; a multiple of three makes blocks of three to six alone.
-BLOCK, GRAIN = 6, 3
-PART_VALUES = 1 << 24  # of a weight that are packed at a time, in float32 meanwhile
-KERNEL_DEPTH = 512  # inputs: packed weights are padded to a multiple of it
 GROWTH = 0.25  # of a model's bytes, by which it may grow however little memory is free
 SHARE = 0.3  # of the free memory, by which it may grow
 CACHED = 32e6  # bytes of layers that stay in a processor's cache from forward to forward
-
-
-class HalfLinear(torch.nn.Module):
-    """[..., out] for [..., in], both in float32, by a weight [out, in] in float16.
-
-    Rows of a call of three and more have the bits that they have in any other such call, on
-    processors with AVX2. Nothing of it is trained.
-
-    Args:
-        weight: in half precision or float32, on the CPU.
-        bias: [out], or None.
-        tied: the weight is another module's too, and is saved with that one.
-
-    Attributes:
-        dtype: in which the weight came, and is saved.
-        packed: the rows of the weight in FBGEMM's layout, in one part or several.
-        packings: how often it was packed, which tells a changed weight.
-        sample: some values of the weight, by which models are told apart.
-    """
-
-    sample: Tensor
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None, tied: bool = False) -> None:
-        super().__init__()
-        self.out_features, self.in_features = weight.shape
-        self.dtype, self.tied, self.packings = weight.dtype, tied, 0
-        self.pack(weight, bias)
-
-    @torch.no_grad()
-    def pack(self, weight: Tensor, bias: Tensor | None) -> None:
-        """Take the values [out, in] and [out] in place of those held."""
-        step = max(PART_VALUES // self.in_features, 1)
-        self.packed = [
-            torch.ops.quantized.linear_prepack_fp16(
-                weight[first : first + step].float().contiguous(),
-                None if bias is None else bias[first : first + step].float().contiguous(),
-            )
-            for first in range(0, self.out_features, step)
-        ]
-        self.has_bias = bias is not None
-        self.register_buffer("sample", weight.flatten()[:64].float(), persistent=False)
-        self.packings += 1
-
-    def forward(self, rows: Tensor) -> Tensor:
-        count = rows.numel() // self.in_features
-        if count <= BLOCK or count % GRAIN == 0:
-            return self._product(rows)
-        flat = rows.reshape(count, self.in_features)
-        padded = functional.pad(flat, (0, 0, 0, -count % GRAIN))
-        return self._product(padded)[:count].view(*rows.shape[:-1], self.out_features)
-
-    def _product(self, rows: Tensor) -> Tensor:
-        multiply = torch.ops.quantized.linear_dynamic_fp16
-        products: list[Tensor] = [multiply(rows, part) for part in self.packed]
-        return products[0] if len(products) == 1 else torch.cat(products, -1)
-
-    def first_rows(self, count: int) -> tuple[Tensor, Tensor | None]:
-        """The first `count` rows of the weight and of the bias, in float32."""
-        weights, biases, length = [], [], 0
-        for part in self.packed:
-            if length >= count:
-                break
-            weight, bias = torch.ops.quantized.linear_unpack_fp16(part)
-            length += len(weight)
-            weights.append(weight)
-            biases.append(bias)
-        bias = torch.cat(biases)[:count] if self.has_bias else None
-        return torch.cat(weights)[:count], bias
-
-    @property
-    def weight(self) -> Tensor:
-        """[out, in] in the dtype in which it came; unpacked at every call, which takes time."""
-        return self.first_rows(self.out_features)[0].to(self.dtype)
-
-    @property
-    def bias(self) -> Tensor | None:
-        """[out] in the dtype in which the weight came."""
-        bias = self.first_rows(self.out_features)[1]
-        return None if bias is None else bias.to(self.dtype)
-
-    @property
-    def nbytes(self) -> int:
-        """What a forward reads of the weight."""
-        return 2 * self.in_features * self.out_features
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if not self.tied:
-            destination[prefix + "weight"] = self.weight
-            if self.has_bias:
-                destination[prefix + "bias"] = self.bias
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *arguments: Any) -> None:
-        weight = state_dict.get(prefix + "weight")
-        if weight is not None:
-            self.pack(weight, state_dict.get(prefix + "bias", self.bias))
-
-    def extra_repr(self) -> str:
-        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
-        return f"{sizes}, bias={self.has_bias}, weight in float16, sums in float32"
-
-
-class HalfEmbedding(torch.nn.Embedding):
-    """An embedding whose weight stays in 16 bits; what is looked up is float32."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return super().forward(input).float()
-
-
-@functools.cache
-def available() -> bool:
-    """Whether PyTorch has FBGEMM here, and its kernel multiplies."""
-    if ENGINE not in torch.backends.quantized.supported_engines:
-        return False
-    try:
-        with torch.inference_mode():
-            product = HalfLinear(torch.eye(16))(torch.ones(1, 16))
-    except RuntimeError:
-        return False
-    return bool((product == 1).all())
-
-
-def half_linears(model: Any) -> list[HalfLinear]:
-    """A model's layers with half weights; none for models as transformers loads them."""
-    return [module for module in model.modules() if isinstance(module, HalfLinear)]
-
-
-def weight_bytes(model: Any) -> int:
-    """What a forward of a model reads of its weights: a matrix that is only looked up in counts
-    where the output layer has it too.
-    """
-    layers = half_linears(model)
-    tables = {id(table.weight) for table in _tables(model)} if layers else set()
-    read = sum(weight.nbytes for weight in model.parameters() if id(weight) not in tables)
-    return read + sum(layer.nbytes for layer in layers)
-
-
-def num_weights(model: Any) -> int:
-    """How many parameters a model has, each counted once, packed ones among them."""
-    packed = sum(layer.nbytes // 2 for layer in half_linears(model) if not layer.tied)
-    return packed + sum(weight.numel() for weight in model.parameters())
-
-
-def dtype_name(model: Any) -> str:
-    """In what a model holds its weights, and in what it computes where that is another dtype."""
-    if half_linears(model):
-        return "float16 weights, float32 sums"
-    return str(model.dtype).removeprefix("torch.")
 
 
 def suits(model: Any) -> bool:
@@ -206,7 +57,8 @@ def suits(model: Any) -> bool:
         return False
     half = {id(module.weight) for module in (*layers, *filter(_looks_up, modules))}
     cast = [weight for weight in parameters if id(weight) not in half and weight.element_size() < 4]
-    twice = [layer for layer in layers if any(layer.weight is one.weight for one in _tables(model))]
+    looked_up = {id(table.weight) for table in tables_of(model)}
+    twice = [layer for layer in layers if id(layer.weight) in looked_up]
     growth = sum(weight.nbytes for weight in cast) + sum(layer.weight.nbytes for layer in twice)
     growth += sum(2 * layer.out_features * (-layer.in_features % KERNEL_DEPTH) for layer in layers)
     free = free_bytes(torch.device("cpu"))
@@ -228,11 +80,6 @@ def _looks_up(module: Any) -> bool:
     return type(module) is torch.nn.Embedding and module.weight.dtype in DTYPES
 
 
-def _tables(model: Any) -> list[torch.nn.Embedding]:
-    """The embeddings of any class."""
-    return [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
-
-
 @torch.no_grad()
 def hold_half(model: Any) -> None:
     """Make a model that was just loaded one with half weights.
@@ -240,7 +87,7 @@ def hold_half(model: Any) -> None:
     All cores pack. The peak of memory is the model's bytes and what `PART_VALUES` take per core.
     """
     model.requires_grad_(False)
-    tables = _tables(model)
+    tables = tables_of(model)
     # so that nothing but the model holds a weight
     names = [name for name, module in model.named_modules() if _can_be_half(module)]
     files = MappedFiles()
@@ -266,6 +113,19 @@ def _pack_layer(
     setattr(parent, own_name, half.train(layer.training))
     if not tied:
         files.release(weight)
+
+
+@torch.inference_mode()
+def computes(model: Any) -> bool:
+    """Whether a model's own code goes with half weights: some casts by a layer's weight."""
+    try:
+        model(input_ids=torch.zeros(1, 1, dtype=torch.long), use_cache=False)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # a model's own code may raise anything
+        LOG.info("%s does not compute by half weights", type(model).__name__, exc_info=True)
+        return False
+    return True
 
 
 def fits_half(weight: Tensor) -> bool:
@@ -323,3 +183,25 @@ def _in_float32(model: Any, module: torch.nn.Module, name: str) -> Tensor:
     with contextlib.suppress(Exception):  # a model's own code may raise anything
         model._init_weights(stand_in)
     return stored.float() if made.isnan().any() else made
+
+
+ORIGINALS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by model
+
+
+def as_transformers(model: Any) -> Any:
+    """The same weights in transformers' own layers and in the dtype in which they came: the model
+    itself where it has no half weights, else one that is made of them and kept beside it.
+    """
+    layers = half_linears(model)
+    if not layers:
+        return model
+    if model not in ORIGINALS:
+        original = type(model)._from_config(
+            model.config,
+            dtype=layers[0].dtype,
+            attn_implementation=model.config._attn_implementation,
+        )
+        original.load_state_dict(model.state_dict(), strict=False)  # what is tied is not saved
+        original.generation_config = model.generation_config
+        ORIGINALS[model] = original.eval()
+    return ORIGINALS[model]

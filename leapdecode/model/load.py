@@ -20,7 +20,8 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import exactness, refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
-from leapdecode.model.half_weights import half_linears, hold_half, suits
+from leapdecode.model.half_linear import half_linears
+from leapdecode.model.half_weights import computes, hold_half, suits
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
@@ -162,6 +163,10 @@ def load_model(
     if half_weights and suits(model):
         with Waiting("packing the model's weights for this processor"):
             hold_half(model)
+        if not computes(model):
+            del model
+            again = (device, dtype, attn_implementation, trust_remote_code, whole_head, ranks)
+            return load_model(name, *again, keep_gguf)
     half = place.type == "cpu" and model.dtype == torch.float16 and not half_linears(model)
     if wanted == "auto" and half and not quantized:  # those are cast by their own rules
         model = model.float()

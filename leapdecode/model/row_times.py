@@ -20,7 +20,7 @@ import torch
 from leapdecode.model.cost import ROWS, kept_costs
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.facts import keep, kept, model_key, number
-from leapdecode.model.half_weights import weight_bytes
+from leapdecode.model.half_linear import weight_bytes
 from leapdecode.model.prepacked import multiplies_halves
 
 if TYPE_CHECKING:

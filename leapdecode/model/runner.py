@@ -22,7 +22,7 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.generation_inputs import constant_arguments
-from leapdecode.model.half_weights import half_linears
+from leapdecode.model.half_linear import half_linears
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
 from leapdecode.model.launched import HiddenStates, Launched

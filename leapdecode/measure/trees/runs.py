@@ -9,7 +9,7 @@ from typing import Any
 from leapdecode.errors import OptionError
 from leapdecode.measure.machine import machine, note_of, revision
 from leapdecode.model.facts import weights_digest
-from leapdecode.model.half_weights import dtype_name
+from leapdecode.model.half_linear import dtype_name
 
 VOLATILE = ("argv", "limit")  # may differ between the halves of one run
 
