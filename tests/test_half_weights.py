@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tiny import CONFIGS, MORE_CONFIGS, new_model, prompts
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -17,6 +18,7 @@ from transformers.models.llama.modeling_llama import LlamaMLP
 from leapdecode import LLM, SamplingParams
 from leapdecode.llm import loading
 from leapdecode.model import half_linear
+from leapdecode.model.cost import STAIRCASE, measure_row_costs
 from leapdecode.model.exact import examine
 from leapdecode.model.facts import model_key, weights_digest
 from leapdecode.model.half_linear import (
@@ -30,7 +32,8 @@ from leapdecode.model.half_linear import (
 )
 from leapdecode.model.half_weights import as_transformers, hold_half, suits
 from leapdecode.model.load import load_model
-from leapdecode.model.row_times import STAIRCASE, likely
+from leapdecode.model.memory import MappedFiles
+from leapdecode.model.row_times import likely
 from leapdecode.model.yardstick import distances
 
 pytestmark = pytest.mark.skipif(not available(), reason="PyTorch has no FBGEMM here")
@@ -209,7 +212,8 @@ def test_it_is_saved_as_it_came(tmp_path, by):
     else:
         again, _ = pair_of("llama")
         with torch.no_grad():
-            changed = {key: value * 2 for key, value in model.state_dict().items()}
+            packed = {key: value * 2 for key, value in model.state_dict().items() if "proj" in key}
+            changed = model.state_dict() | packed
         again.load_state_dict(changed)
         assert apart(again, model) > 0.1
         again.load_state_dict(model.state_dict())
@@ -315,6 +319,8 @@ def test_rows_cost_as_a_staircase(tmp_path):
     times = likely(runner)
     assert times.knots == STAIRCASE
     assert times.ratio(3) <= 1.15, "so that exact='auto' is exact"
+    measured = measure_row_costs(runner, repeats=1, contexts=(64,), most=16)
+    assert [cost.rows for cost in measured] == [1, 3, 6, 8, 12, 16]
     assert times.ratio(6) - times.ratio(4) < times.ratio(8) - times.ratio(6)
     for _ in range(200):
         times.learn(1, 10.0)
@@ -370,3 +376,20 @@ def test_one_copy_is_in_memory():
     table, parts = 57, 64 * 1.048
     assert after - before < packed + table + 150, "modules of transformers, and little else"
     assert peak - after < 2 * parts + 50
+
+
+def test_pages_that_somebody_wrote_to_are_kept(tmp_path):
+    """What lies unchanged in a file can be read from it again."""
+    path = tmp_path / "weights.safetensors"
+    save_file({"weight": torch.arange(1 << 18).float()}, path)
+    weight = load_file(path)["weight"]
+    files = MappedFiles()
+    begin = weight.data_ptr()
+    if not any(first <= begin < end for first, end in files.ranges):
+        pytest.skip("safetensors maps no file here")
+    files.release(weight)
+    assert torch.equal(weight, torch.arange(1 << 18).float())
+    weight[70_000] = -1.0
+    assert not any(first <= begin < end for first, end in MappedFiles().ranges)
+    MappedFiles().release(weight)
+    assert float(weight[70_000]) == -1.0

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -66,12 +67,17 @@ def suits(model: Any) -> bool:
     return growth <= GROWTH * held or free is None or growth <= SHARE * free
 
 
+def to_pack(model: Any) -> int:
+    """How many values `hold_half` packs at most."""
+    return sum(module.weight.numel() for module in model.modules() if _can_be_half(module))
+
+
 def _can_be_half(module: Any) -> bool:
     """Whether it is a plain linear layer in half precision that nobody has changed."""
     return (
         type(module) is torch.nn.Linear
         and module.weight.dtype in DTYPES
-        and not ({"forward"} & vars(module).keys())
+        and "forward" not in vars(module)
         and not (module._forward_hooks or module._forward_pre_hooks)
     )
 
@@ -81,10 +87,11 @@ def _looks_up(module: Any) -> bool:
 
 
 @torch.no_grad()
-def hold_half(model: Any) -> None:
+def hold_half(model: Any, advance: Callable[[int], None] = lambda _: None) -> None:
     """Make a model that was just loaded one with half weights.
 
-    All cores pack. The peak of memory is the model's bytes and what `PART_VALUES` take per core.
+    All cores pack; `advance` is told how many values more are packed, of `to_pack`. Beside the
+    model memory holds what is packed at a time, `PART_VALUES` in float32 per core.
     """
     model.requires_grad_(False)
     tables = tables_of(model)
@@ -92,27 +99,28 @@ def hold_half(model: Any) -> None:
     names = [name for name, module in model.named_modules() if _can_be_half(module)]
     files = MappedFiles()
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        list(pool.map(lambda name: _pack_layer(model, name, tables, files), names))
+        for values in pool.map(lambda name: _pack_layer(model, name, tables, files), names):
+            advance(values)
     _cast_the_rest(model)
     trim_heap()
 
 
 @torch.no_grad()
-def _pack_layer(
-    model: Any, name: str, tables: list[torch.nn.Embedding], files: MappedFiles
-) -> None:
-    """Put a layer with half weights in the place of the one of that name, if float16 holds it."""
+def _pack_layer(model: Any, name: str, tables: list[torch.nn.Embedding], files: MappedFiles) -> int:
+    """Put a layer with half weights in the place of the one of that name, if float16 holds it;
+    returns how many values it has.
+    """
     parent_name, _, own_name = name.rpartition(".")
     parent = model.get_submodule(parent_name)
     layer = getattr(parent, own_name)
     weight = layer.weight.detach()
     if not fits_half(weight):
-        return
+        return weight.numel()
     tied = any(layer.weight is table.weight for table in tables)
     half = HalfLinear(weight, layer.bias, tied)
     setattr(parent, own_name, half.train(layer.training))
-    if not tied:
-        files.release(weight)
+    files.release(weight)
+    return weight.numel()
 
 
 @torch.inference_mode()

@@ -21,7 +21,7 @@ from leapdecode.model.exact import exactness, refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.half_linear import half_linears
-from leapdecode.model.half_weights import computes, hold_half, suits
+from leapdecode.model.half_weights import computes, hold_half, suits, to_pack
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
@@ -161,8 +161,8 @@ def load_model(
     if tokens is not None:
         shorten_head(model, tokens)
     if half_weights and suits(model):
-        with Waiting("packing the model's weights for this processor"):
-            hold_half(model)
+        with Waiting("packing the model's weights in float16", to_pack(model)) as waiting:
+            hold_half(model, waiting.advance)
         if not computes(model):
             del model
             again = (device, dtype, attn_implementation, trust_remote_code, whole_head, ranks)

@@ -25,7 +25,12 @@ SIZES = {
     "gib": 2**30,
 }
 MEMINFO = Path("/proc/meminfo")
-MAPS = Path("/proc/self/maps")
+MAPS = Path("/proc/self/smaps")
+MAPPING = re.compile(  # of a file that nobody here has written to
+    r"^(?P<first>[0-9a-f]+)-(?P<end>[0-9a-f]+) \S+ \S+ \S+ [1-9]\d* [^\n]*\n"
+    r"(?:[A-Z]\w*:[^\n]*\n)*?Private_Dirty: +0 kB$",
+    re.MULTILINE,
+)
 LIMITS = (  # of a container: the limit, and what is used
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (
@@ -123,19 +128,19 @@ def _within(limit: Path, used: Path) -> int | None:
 
 
 class MappedFiles:
-    """Where this process has files mapped, by Linux's word; nowhere on other systems."""
+    """Where this process has files mapped and has not written to them, by Linux's word; nowhere on
+    other systems.
+    """
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []  # first address, and the one behind the last
         with contextlib.suppress(OSError):
-            for line in MAPS.read_text(errors="replace").splitlines():
-                addresses, _, _, _, inode, *_ = line.split()
-                if inode != "0":
-                    first, end = addresses.split("-")
-                    self.ranges.append((int(first, 16), int(end, 16)))
+            found = MAPPING.finditer(MAPS.read_text(errors="replace"))
+            self.ranges = [(int(one["first"], 16), int(one["end"], 16)) for one in found]
 
     def release(self, tensor: torch.Tensor) -> None:
-        """Give back the pages of a tensor that nobody reads again, where it lies in a file.
+        """Give back the pages of a tensor that nobody reads soon, where it lies in such a file:
+        whoever reads it later reads the file again.
 
         The file stays mapped while any tensor lies in it, so its pages would count until then.
         """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leapdecode.model.cost import ROWS, kept_costs
+from leapdecode.model.cost import ROWS, kept_costs, rows_of
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.facts import keep, kept, model_key, number
 from leapdecode.model.half_linear import weight_bytes
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
 KNOTS = ROWS
-# Half weights: rows are multiplied six at a time, so that six take little more than one, and seven
-# what twelve take.
-STAIRCASE = (1, 3, 6, 8, 12, 16, 24, 48, 64, 128)
 # Where learning begins: the time of as many rows as there are knots against one row's, where
 # reading the weights is all that takes time. Rounded from curves of a few models up to 16 rows, and
 # carried on beyond.
@@ -171,7 +168,7 @@ class RowTimes:
 def row_times(runner: Runner) -> RowTimes:
     """A runner's times as they were learned on this machine, or what is likely before."""
     key = f"{model_key(runner)} | {'recorded | ' * (runner.recorder is not None)}row times"
-    knots = knots_of(runner)
+    knots = rows_of(runner)
     learned = runner.ranks.agreed((kept(key) or {}).get("row_times"))
     if learned is not None and _sound(learned, len(knots)):
         level, *shape = learned
@@ -183,11 +180,6 @@ def row_times(runner: Runner) -> RowTimes:
         measured_shape = tuple(curve(rows, CONTEXT) / level for rows in knots)
         return RowTimes(measured_shape, level, KEPT, key, knots)
     return likely(runner, key)
-
-
-def knots_of(runner: Runner) -> tuple[int, ...]:
-    """Between which numbers of rows a runner's times are straight lines."""
-    return STAIRCASE if _kind(runner) == "half" else KNOTS
 
 
 def _sound(learned: Any, count: int) -> bool:
@@ -209,16 +201,16 @@ def likely(runner: Runner, key: str | None = None) -> RowTimes:
     shape = SHAPES[_kind(runner)]
     level = fixed + reading
     likely_shape = tuple((fixed + reading * value) / level for value in shape)
-    return RowTimes(likely_shape, level, key=key, knots=knots_of(runner))
+    return RowTimes(likely_shape, level, key=key, knots=rows_of(runner))
 
 
 def _kind(runner: Runner) -> str:
+    if runner.half:
+        return "half"
     if runner.device.type != "cpu":
         return "gpu"
     if runner.quantized:
         return "int8"
-    if runner.half:
-        return "half"
     if runner.dtype in (torch.bfloat16, torch.float16):
         return "bfloat16" if multiplies_halves() else "emulated"
     return "prepacked" if runner.prepacked else "float32"
