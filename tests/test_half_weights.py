@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from tiny import CONFIGS, MORE_CONFIGS, new_model, prompts
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -380,13 +379,12 @@ def test_one_copy_is_in_memory():
 
 def test_pages_that_somebody_wrote_to_are_kept(tmp_path):
     """What lies unchanged in a file can be read from it again."""
-    path = tmp_path / "weights.safetensors"
-    save_file({"weight": torch.arange(1 << 18).float()}, path)
-    weight = load_file(path)["weight"]
+    torch.arange(1 << 18).float().numpy().tofile(tmp_path / "weights")
+    weight = torch.from_file(str(tmp_path / "weights"), shared=False, size=1 << 18)
     files = MappedFiles()
     begin = weight.data_ptr()
     if not any(first <= begin < end for first, end in files.ranges):
-        pytest.skip("safetensors maps no file here")
+        pytest.skip("this system does not say what is mapped")
     files.release(weight)
     assert torch.equal(weight, torch.arange(1 << 18).float())
     weight[70_000] = -1.0
