@@ -75,13 +75,13 @@ def saved(folder, name="llama", dtype=torch.bfloat16, **options):
     return str(folder)
 
 
-def logits_of(model, length=9):
+def logits_of(model, first=2):
     with torch.inference_mode():
-        return model(input_ids=torch.arange(2, length + 2)[None]).logits.float()[0]
+        return model(input_ids=torch.arange(first, first + 9)[None]).logits.float()[0]
 
 
-def apart(one, other):
-    return max(distances(logits_of(other), logits_of(one)))
+def apart(one, other, first=2):
+    return max(distances(logits_of(other, first), logits_of(one, first)))
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -345,8 +345,9 @@ def test_smollm2_says_what_it_says_in_float32():
         for method in ("autoregressive", "auto"):
             found = llm.generate(prompt, method=method, sampling=sampling).token_ids
             assert found == expected[: len(found)], prompt
-    assert apart(llm.model, whole) < 1e-3
-    assert apart(load_model(folder, "cpu"), whole) > 1e-2
+    words = 100  # the first tokens stand for nothing, and states behind them are huge
+    assert apart(llm.model, whole, words) < 1e-4
+    assert apart(load_model(folder, "cpu"), whole, words) > 1e-2
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

@@ -96,7 +96,13 @@ def hold_half(model: Any, advance: Callable[[int], None] = lambda _: None) -> No
     model.requires_grad_(False)
     tables = tables_of(model)
     # so that nothing but the model holds a weight
-    names = [name for name, module in model.named_modules() if _can_be_half(module)]
+    sizes = {
+        name: module.weight.numel()
+        for name, module in model.named_modules()
+        if _can_be_half(module)
+    }
+    # the largest first, while little is packed: its pages of the file count until it is
+    names = sorted(sizes, key=lambda name: -sizes[name])
     files = MappedFiles()
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         for values in pool.map(lambda name: _pack_layer(model, name, tables, files), names):
