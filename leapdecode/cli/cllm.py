@@ -164,11 +164,12 @@ def made_with(llm: Any) -> dict[str, Any]:
     """What trajectories depend on, beside their settings."""
     from leapdecode.measure.machine import machine
     from leapdecode.model.facts import weights_digest
+    from leapdecode.model.half_linear import dtype_name
 
     return {
         "model": llm.name,
         "weights": weights_digest(llm.model),
-        "dtype": str(llm.model.dtype).removeprefix("torch."),
+        "dtype": dtype_name(llm.model),
         "versions": machine(llm.runner.device)["versions"],
     }
 

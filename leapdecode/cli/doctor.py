@@ -63,6 +63,7 @@ def _facts(llm: Any) -> dict[str, Any]:
 
     from leapdecode import __version__
     from leapdecode.model.facts import device_name
+    from leapdecode.model.half_linear import dtype_name, num_weights
 
     place = llm.runner.device
     name = device_name(place)
@@ -83,8 +84,8 @@ def _facts(llm: Any) -> dict[str, Any]:
         "prepacked": bool(getattr(llm.runner, "prepacked", None)),
         "quantized": getattr(llm.runner, "quantized", None),
         "exact": llm.exact,
-        "parameters": sum(p.numel() for p in llm.model.parameters()),
-        "dtype": str(llm.model.dtype).removeprefix("torch."),
+        "parameters": num_weights(llm.model),
+        "dtype": dtype_name(llm.model),
         "attention": llm.model.config._attn_implementation,
         "context": llm.runner.max_length,
         "note": llm.runner.note,

@@ -132,12 +132,12 @@ def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
     from dataclasses import asdict
 
     from leapdecode.measure.machine import machine, revision
+    from leapdecode.model.half_linear import dtype_name
 
-    dtype, compiled = str(llm.model.dtype).removeprefix("torch."), bool(llm.runner.compiled)
     run = {
         "model": llm.name,
-        "dtype": dtype,
-        "compiled": compiled,
+        "dtype": dtype_name(llm.model),
+        "compiled": bool(llm.runner.compiled),
         "exact": llm.exact,
         **machine(llm.runner.device),
     }

@@ -20,7 +20,7 @@ from leapdecode.llm.checks import (
     check_vocabularies,
     checked,
 )
-from leapdecode.llm.loading import end_tokens, load, prepacks
+from leapdecode.llm.loading import end_tokens, holds_half, load, prepacks
 from leapdecode.llm.model_defaults import ModelDefaults
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many, plain
 from leapdecode.llm.result import Piece
@@ -46,6 +46,8 @@ class LLM:
         draft: a second, smaller model with the same vocabulary, in the same forms.
         device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's
             dtype (bfloat16 for GGUF; float32 for float16 on a CPU), and sdpa attention if it can.
+            On a CPU without arithmetic for bfloat16, dtype "auto" holds half-precision weights in
+            float16 and computes in float32, see `leapdecode.model.half_weights`.
             Device "offload" keeps layers that do not fit in the CPU's memory or on disk.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: a model that cannot verify token trees is decoded plainly, see `plain_reason`;
@@ -58,7 +60,7 @@ class LLM:
         prepack: "auto", True or False: on a CPU, let the linear layers compute by copies of their
             weights in oneDNN's own layout. "auto" does so for models given by name, where it is
             faster and the copies take at most 30% of the free memory. Weights that
-            change are packed anew.
+            change are packed anew. False leaves models as transformers loads them.
         quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU with
             VNNI. Faster for about a billion parameters; the text is the quantized model's.
         compile: run the layers of small forwards of both models through `torch.compile`: faster
@@ -115,10 +117,12 @@ class LLM:
         options = (device, dtype, attn_implementation, trust_remote_code, keep_gguf)
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
-        self.model, self.tokenizer = load(model, "target", options, tokenizer, ranks)
+        elsewise = compile or quantize is not None or tensor_parallel
+        half = holds_half(device, dtype, prepack, elsewise)
+        self.model, self.tokenizer = load(model, "target", options, tokenizer, ranks, half)
         self.draft: Any = None
         if draft is not None:
-            self.draft, other = load(draft, "draft", options, None)
+            self.draft, other = load(draft, "draft", options, None, half=half)
             check_vocabularies(self.tokenizer, other, self.model, self.draft)
         packs = [ranks.size == 1 and prepacks(prepack, given) for given in (model, draft)]
         self.prepared = prepare(self.model, fallback, compile, exact, packs[0], quantize, ranks)

@@ -8,17 +8,24 @@ import torch
 from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_causal_model
-from leapdecode.model.load import load_model, load_tokenizer, resolve
+from leapdecode.model.half_linear import available
+from leapdecode.model.load import load_model, load_tokenizer, pick_device, resolve
 from leapdecode.model.offload import OFFLOAD
+from leapdecode.model.prepacked import multiplies_halves
 from leapdecode.model.ranks import ALONE, Ranks, check_whole
 from leapdecode.model.waits import Waiting
 
 
 def load(
-    model: Any, role: str, options: tuple[Any, ...], tokenizer: Any, ranks: Ranks = ALONE
+    model: Any,
+    role: str,
+    options: tuple[Any, ...],
+    tokenizer: Any,
+    ranks: Ranks = ALONE,
+    half: bool = False,
 ) -> tuple[Any, Any]:
     """Model and tokenizer of one role, loaded when given by name; its part where there are several
-    `ranks`.
+    `ranks`. `half`: with half weights where it suits.
     """
     if not isinstance(model, str | Path | torch.nn.Module):
         raise OptionError(
@@ -34,7 +41,9 @@ def load(
         device = AUTO  # a draft is small
     kind = "" if role == "target" else f"{role} "
     with Waiting(f"loading the {kind}model {model}"):
-        loaded = load_model(folder, device, dtype, attention, trust, ranks=ranks, keep_gguf=keep)
+        loaded = load_model(
+            folder, device, dtype, attention, trust, ranks=ranks, keep_gguf=keep, half_weights=half
+        )
         return loaded, tokenizer if tokenizer is not None else load_tokenizer(folder, trust, keep)
 
 
@@ -44,6 +53,18 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     if stated is None and tokenizer is not None:
         stated = tokenizer.eos_token_id
     return frozenset([stated] if isinstance(stated, int) else stated or [])
+
+
+def holds_half(device: str, dtype: Any, prepack: str | bool, elsewise: bool) -> bool:
+    """Whether models that are given by name have half weights, see `leapdecode.model.half_weights`,
+    where they suit: on a CPU without arithmetic for bfloat16, if nothing else is asked for.
+
+    `elsewise`: they are compiled, quantized or split.
+    """
+    if dtype != AUTO or prepack is False or elsewise or device == OFFLOAD:
+        return False
+    on_cpu = pick_device(device).type == "cpu"
+    return on_cpu and not multiplies_halves() and available()
 
 
 def prepacks(prepack: str | bool, model: Any) -> str | bool:

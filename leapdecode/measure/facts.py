@@ -12,6 +12,7 @@ from leapdecode.measure.contenders import Contender, Ours
 from leapdecode.measure.machine import machine, note_of, revision
 from leapdecode.measure.peers import PeerContender
 from leapdecode.model.facts import weights_digest
+from leapdecode.model.half_linear import dtype_name, num_weights
 
 
 def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any]:
@@ -26,11 +27,11 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
         "model": llm.name,
         "draft": draft or (llm.name if llm.draft is not None else None),
         "sizes": {
-            role: sum(p.numel() for p in one.parameters())
+            role: num_weights(one)
             for role, one in (("target", llm.model), ("draft", llm.draft))
             if one is not None
         },
-        "dtype": str(llm.model.dtype).removeprefix("torch."),
+        "dtype": dtype_name(llm.model),
         "attention": llm.model.config._attn_implementation,
         "exact": llm.exact,
         "quantized": getattr(llm.runner, "quantized", None),

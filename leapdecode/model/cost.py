@@ -19,6 +19,9 @@ from leapdecode.model.facts import announce, keep, kept, model_key, number, whol
 from leapdecode.model.runner import Runner
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
+# Half weights: rows are multiplied six at a time, so that six take little more than one, and seven
+# what twelve take.
+STAIRCASE = (1, 3, 6, 8, 12, 16, 24, 48, 64, 128)
 CONTEXTS = (64, 512)
 WARM_UP = 3  # rounds before forwards are timed where they are recorded: launch, record, replay
 SECONDS = 4.0  # that repeats may take at a context, where nobody asked for a curve
@@ -129,7 +132,9 @@ def measure_row_costs(
     """
     found = []
     for context in contexts if runner.max_length > contexts[0] + 1 else (runner.max_length // 2,):
-        counts = [rows for rows in ROWS if rows <= most and context + rows <= runner.max_length]
+        counts = [
+            rows for rows in rows_of(runner) if rows <= most and context + rows <= runner.max_length
+        ]
         if len(counts) < 2:
             continue
         taken = _times(runner, context, counts, repeats, batch, seconds)
@@ -140,6 +145,11 @@ def measure_row_costs(
         ]
         tick()
     return found
+
+
+def rows_of(runner: Runner) -> tuple[int, ...]:
+    """Numbers of rows between which a forward's times are about straight lines."""
+    return STAIRCASE if runner.half else ROWS
 
 
 def curve_key(runner: Runner, batch: int) -> str:

@@ -29,6 +29,7 @@ from torch import Tensor
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.facts import keep, kept, model_key, whole
+from leapdecode.model.half_linear import GRAIN
 from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET
 from leapdecode.model.masks import RowPlan
 
@@ -42,6 +43,7 @@ FORMAT = 12  # of what is kept on disk
 # The least rows of a forward. Fewer take other kernels on the CPUs seen so far, and fewer than 16
 # on an H100 (docs/findings/2026-11-23-row-counts-with-amx.md, ...-recorded-forwards-on-an-h100.md).
 UNITS = {"cpu": 4, "cuda": 16}
+HALF_UNIT = GRAIN  # with half weights, on a CPU
 MOST_ROWS = 128
 # times the unit: numbers of rows that are compared, in this order; those between are believed
 SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)
@@ -204,7 +206,8 @@ def exactness(
     """
     how = ("compiled | " if runner.compiled else "") + ("recorded | " if runner.recorder else "")
     key = f"{model_key(runner)} | {how}exact {FORMAT}"
-    exact = Exactness(UNITS.get(runner.device.type, UNITS["cuda"]), key, path, required)
+    unit = HALF_UNIT if runner.half else UNITS.get(runner.device.type, UNITS["cuda"])
+    exact = Exactness(unit, key, path, required)
     if not anew:
         exact.read(runner.ranks.agreed((kept(key, path) or {}).get("exact")))
     return exact

@@ -21,6 +21,7 @@ import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leapdecode.model.fingerprint import fingerprint
+from leapdecode.model.half_linear import half_linears
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
@@ -162,7 +163,8 @@ def weights_digest(model: Any) -> str:
     apart.
     """
     found = hashlib.sha256()
-    for weights in model.parameters():
+    samples = [layer.sample for layer in half_linears(model)]
+    for weights in (*model.parameters(), *samples):
         if not weights.is_meta:
             found.update(weights.detach().flatten()[:64].float().cpu().numpy().tobytes())
     return found.hexdigest()[:16]
@@ -195,6 +197,8 @@ def model_key(runner: Runner) -> str:
     modules = fingerprint(runner.model).digest
     parts = (type(runner.model).__name__, shape, modules, runner.dtype, attention, device)
     how = [runner.prepacked.kind.name] if runner.prepacked else []
+    if runner.half:
+        how.append("half weights")
     if runner.ranks.size > 1:
         how.append(f"part of {runner.ranks.size}")
     return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, *how)))

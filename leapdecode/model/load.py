@@ -20,6 +20,8 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exact import exactness, refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
+from leapdecode.model.half_linear import half_linears
+from leapdecode.model.half_weights import computes, hold_half, suits, to_pack
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
@@ -28,7 +30,7 @@ from leapdecode.model.prepacked import fits, gains, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
 from leapdecode.model.recorded import record, record_ahead
-from leapdecode.model.row_times import RowTimes, likely
+from leapdecode.model.row_times import likely
 from leapdecode.model.runner import Runner
 from leapdecode.model.tree_check import TreeCheck
 from leapdecode.model.waits import Waiting
@@ -117,6 +119,7 @@ def load_model(
     whole_head: bool = False,
     ranks: Ranks = ALONE,
     keep_gguf: bool = True,
+    half_weights: bool = False,
 ) -> Any:
     """A causal model in evaluation mode, or this process's part of it where there are several
     `ranks`.
@@ -124,7 +127,9 @@ def load_model(
     When `dtype` is "auto", float16 becomes float32 on a CPU, and a GGUF file bfloat16; what was
     saved in a quantized form stays as it is. The head is kept to frequent tokens where the model's
     folder says so, unless `whole_head`. With `keep_gguf` the dequantized weights of a GGUF file are
-    kept for later starts, see `leapdecode.model.kept_gguf`.
+    kept for later starts, see `leapdecode.model.kept_gguf`. With `half_weights` a checkpoint in
+    half precision becomes a model with half weights, see `leapdecode.model.half_weights`, if it
+    suits.
 
     Raises:
         ModelUnavailable: there is no such model here.
@@ -152,12 +157,19 @@ def load_model(
             "be random"
         )
     quantized = getattr(model, "hf_quantizer", None) is not None
-    half = place.type == "cpu" and model.dtype == torch.float16
-    if wanted == "auto" and half and not quantized:  # those are cast by their own rules
-        model = model.float()
     tokens = None if whole_head else frequent_tokens(name)
     if tokens is not None:
         shorten_head(model, tokens)
+    if half_weights and suits(model):
+        with Waiting("packing the model's weights in float16", to_pack(model)) as waiting:
+            hold_half(model, waiting.advance)
+        if not computes(model):
+            del model
+            again = (device, dtype, attn_implementation, trust_remote_code, whole_head, ranks)
+            return load_model(name, *again, keep_gguf)
+    half = place.type == "cpu" and model.dtype == torch.float16 and not half_linears(model)
+    if wanted == "auto" and half and not quantized:  # those are cast by their own rules
+        model = model.float()
     placed = larger or (quantized and model.device.type == place.type)
     return model.eval() if placed else model.to(place).eval()
 
@@ -266,7 +278,7 @@ def cheap(runner: Runner, unit: int) -> bool:
     """Whether plain steps of `unit` rows take little more than those of one, as far as the dtype
     and the instruction set tell. On GPUs they take 1.15 times as long.
     """
-    return runner.device.type == "cpu" and RowTimes(*likely(runner)).ratio(unit) <= AUTO_COST
+    return runner.device.type == "cpu" and likely(runner).ratio(unit) <= AUTO_COST
 
 
 def _compile(runner: Runner) -> None:

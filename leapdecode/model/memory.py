@@ -1,6 +1,8 @@
 """How much memory is free, and who among caches may have it."""
 
 import contextlib
+import ctypes
+import mmap
 import re
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +25,12 @@ SIZES = {
     "gib": 2**30,
 }
 MEMINFO = Path("/proc/meminfo")
+MAPS = Path("/proc/self/smaps")
+MAPPING = re.compile(  # of a file that nobody here has written to
+    r"^(?P<first>[0-9a-f]+)-(?P<end>[0-9a-f]+) \S+ \S+ \S+ [1-9]\d* [^\n]*\n"
+    r"(?:[A-Z]\w*:[^\n]*\n)*?Private_Dirty: +0 kB$",
+    re.MULTILINE,
+)
 LIMITS = (  # of a container: the limit, and what is used
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (
@@ -117,6 +125,44 @@ def _within(limit: Path, used: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
         return max(int(limit.read_text()) - int(used.read_text()), 0)
     return None
+
+
+class MappedFiles:
+    """Where this process has files mapped and has not written to them, by Linux's word; nowhere on
+    other systems.
+    """
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int]] = []  # first address, and the one behind the last
+        with contextlib.suppress(OSError):
+            found = MAPPING.finditer(MAPS.read_text(errors="replace"))
+            self.ranges = [(int(one["first"], 16), int(one["end"], 16)) for one in found]
+
+    def release(self, tensor: torch.Tensor) -> None:
+        """Give back the pages of a tensor that nobody reads soon, where it lies in such a file:
+        whoever reads it later reads the file again.
+
+        The file stays mapped while any tensor lies in it, so its pages would count until then.
+        """
+        begin = tensor.data_ptr()
+        end = begin + tensor.nbytes
+        if any(first <= begin and end <= last for first, last in self.ranges):
+            page = mmap.PAGESIZE  # whole pages: others hold other tensors, too
+            first = -(-begin // page) * page
+            length = end // page * page - first
+            if length > 0:
+                _call_c("madvise", first, length, mmap.MADV_DONTNEED)
+
+
+def trim_heap() -> None:
+    """Give memory that was freed back to the system, where the C library keeps it."""
+    _call_c("malloc_trim", 0)
+
+
+def _call_c(name: str, *numbers: int) -> None:
+    """Call a function of the C library, if it is there; what it says of success does not matter."""
+    with contextlib.suppress(OSError, AttributeError):
+        getattr(ctypes.CDLL(None), name)(*map(ctypes.c_size_t, numbers))
 
 
 def parse_size(value: int | str) -> int:

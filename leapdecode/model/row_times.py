@@ -2,7 +2,7 @@
 
     time of R rows = level x shape(R),    shape(1) = 1,
 
-with straight lines between the numbers of rows in `KNOTS`. The level follows the machine's load
+with straight lines between some numbers of rows, the knots. The level follows the machine's load
 from forward to forward; the shape, which decides how many guesses pay, is a mean over many
 forwards, so that a neighbour's work cancels out of it. Both begin with what is known of the size of
 the weights, their dtype and the instruction set, or with what an earlier run has learned.
@@ -10,23 +10,26 @@ the weights, their dtype and the instruction set, or with what an earlier run ha
 
 from __future__ import annotations
 
+import bisect
 import math
 import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leapdecode.model.cost import ROWS, kept_costs
+from leapdecode.model.cost import ROWS, kept_costs, rows_of
 from leapdecode.model.cost_curve import CostCurve
 from leapdecode.model.facts import keep, kept, model_key, number
+from leapdecode.model.half_linear import weight_bytes
 from leapdecode.model.prepacked import multiplies_halves
 
 if TYPE_CHECKING:
     from leapdecode.model.runner import Runner
 
 KNOTS = ROWS
-# Where learning begins: the time of `KNOTS` rows against one row's, where reading the weights is
-# all that takes time. Rounded from curves of a few models up to 16 rows, and carried on beyond.
+# Where learning begins: the time of as many rows as there are knots against one row's, where
+# reading the weights is all that takes time. Rounded from curves of a few models up to 16 rows, and
+# carried on beyond.
 SHAPES = {
     "gpu": (1, 1, 1, 1.01, 1.02, 1.05, 1.1, 1.2),
     "prepacked": (1, 1.03, 1.2, 1.3, 1.65, 2.6, 4.6, 8.5),  # float32 on a CPU
@@ -34,6 +37,7 @@ SHAPES = {
     "bfloat16": (1, 1.0, 1.05, 1.15, 1.46, 2.3, 3.8, 7.2),  # with arithmetic for it
     "emulated": (1, 1.6, 3.0, 5.6, 10.5, 20.0, 40.0, 80.0),  # half precision without it
     "int8": (1, 1, 1, 1.3, 1.73, 2.6, 4.5, 8.0),
+    "half": (1, 1.12, 1.35, 2.0, 2.4, 2.9, 3.8, 6.0, 7.8, 14.5),
 }
 LAYER = {"cpu": 0.15, "cuda": 0.06}  # milliseconds per layer that no weights take
 BANDWIDTH = {"cpu": 13e6, "cuda": 1.5e9}  # bytes of weights read in a millisecond
@@ -55,21 +59,28 @@ class RowTimes:
     """Milliseconds of a forward by its rows, of all sequences together.
 
     Args:
-        shape: the times of `KNOTS` rows against one row's.
+        shape: the times of so many rows as `knots` say against one row's.
         level: milliseconds of one row.
         weight: forwards that the shape counts for; infinite where times are stated, and no forward
             changes them.
         key: by which it is kept on disk; None: nowhere.
+        knots: numbers of rows, from 1 on.
     """
 
     def __init__(
-        self, shape: tuple[float, ...], level: float, weight: float = PRIOR, key: str | None = None
+        self,
+        shape: tuple[float, ...],
+        level: float,
+        weight: float = PRIOR,
+        key: str | None = None,
+        knots: tuple[int, ...] = KNOTS,
     ) -> None:
+        self.knots = knots
         self.shape = [math.log(value) for value in shape]
         self.level = math.log(level)
         self.key = key
-        self.weights = [weight] * len(KNOTS)
-        self.seen = [0] * len(KNOTS)
+        self.weights = [weight] * len(knots)
+        self.seen = [0] * len(knots)
         self.forwards = 0
         self.steps = 0
         self.lock = threading.Lock()
@@ -89,9 +100,17 @@ class RowTimes:
 
     def ratio(self, rows: int) -> float:
         """The time of `rows` against one row's."""
-        place = min(max(rows, 1).bit_length() - 1, len(KNOTS) - 2)
+        place, share = self._between(rows)
         low, high = self.ratios[place], self.ratios[place + 1]
-        return low + (high - low) * (rows - KNOTS[place]) / (KNOTS[place + 1] - KNOTS[place])
+        return low + (high - low) * share
+
+    def _between(self, rows: int) -> tuple[int, float]:
+        """The last knot before `rows` that another one follows, and how far it is from it to that;
+        more than 1 beyond the last.
+        """
+        place = min(max(bisect.bisect_right(self.knots, rows) - 1, 0), len(self.knots) - 2)
+        first = self.knots[place]
+        return place, (rows - first) / (self.knots[place + 1] - first)
 
     def learn(self, rows: int, milliseconds: float) -> None:
         """Take in what a forward of `rows` took."""
@@ -113,14 +132,14 @@ class RowTimes:
         """From 0 to 1: the share of a forward's error that is the level's, not the shape's; all of
         it for one row.
         """
-        place = min(rows.bit_length() - 1, len(KNOTS) - 1)
+        place = bisect.bisect_right(self.knots, rows) - 1
         seen = self.seen[place]
         return 1.0 if place == 0 or self.weights[place] == math.inf else seen / (seen + UNSURE)
 
     def _learn_shape(self, rows: int, error: float) -> None:
         """Move the knots beside `rows`; one row's is the level."""
-        place = min(rows.bit_length() - 1, len(KNOTS) - 2)
-        share = min((rows - KNOTS[place]) / (KNOTS[place + 1] - KNOTS[place]), 1.0)
+        place, share = self._between(rows)
+        share = min(share, 1.0)
         for knot, part in ((place, 1 - share), (place + 1, share)):
             if part > 0:
                 self.seen[knot] += 1
@@ -140,7 +159,7 @@ class RowTimes:
         reach = min(max(2 * planned, 4), WIDEST)
         unknown = [
             rows
-            for rows, seen in zip(KNOTS, self.seen, strict=True)
+            for rows, seen in zip(self.knots, self.seen, strict=True)
             if 1 < rows <= reach and seen < TRIED
         ]
         return unknown[0] if unknown else None
@@ -149,41 +168,45 @@ class RowTimes:
 def row_times(runner: Runner) -> RowTimes:
     """A runner's times as they were learned on this machine, or what is likely before."""
     key = f"{model_key(runner)} | {'recorded | ' * (runner.recorder is not None)}row times"
+    knots = rows_of(runner)
     learned = runner.ranks.agreed((kept(key) or {}).get("row_times"))
-    if learned is not None and _sound(learned):
+    if learned is not None and _sound(learned, len(knots)):
         level, *shape = learned
-        return RowTimes(tuple(shape), level, KEPT, key)
+        return RowTimes(tuple(shape), level, KEPT, key, knots)
     measured = runner.ranks.agreed(kept_costs(runner))
     if measured is not None:
         curve = CostCurve(measured)
         level = curve(1, CONTEXT)
-        return RowTimes(tuple(curve(rows, CONTEXT) / level for rows in KNOTS), level, KEPT, key)
-    return RowTimes(*likely(runner), key=key)
+        measured_shape = tuple(curve(rows, CONTEXT) / level for rows in knots)
+        return RowTimes(measured_shape, level, KEPT, key, knots)
+    return likely(runner, key)
 
 
-def _sound(learned: Any) -> bool:
-    """Whether an entry of a file can be what `RowTimes.learn` keeps."""
+def _sound(learned: Any, count: int) -> bool:
+    """Whether an entry of a file can be what `RowTimes.learn` keeps of so many knots."""
     return (
         isinstance(learned, list)
-        and len(learned) == 1 + len(KNOTS)
+        and len(learned) == 1 + count
         and all(number(value, SMALLEST, LARGEST) for value in learned)
         and learned[1] == 1
         and learned[1:] == sorted(learned[1:])
     )
 
 
-def likely(runner: Runner) -> tuple[tuple[float, ...], float]:
-    """Shape and level by the size of the weights, their dtype and the instruction set."""
+def likely(runner: Runner, key: str | None = None) -> RowTimes:
+    """Times by the size of the weights, their dtype and the instruction set."""
     kind = runner.device.type if runner.device.type in LAYER else "cuda"
-    size = sum(weight.numel() * weight.element_size() for weight in runner.model.parameters())
     fixed = LAYER[kind] * len(runner.layout.keys)
-    reading = size / BANDWIDTH[kind]
+    reading = weight_bytes(runner.model) / BANDWIDTH[kind]
     shape = SHAPES[_kind(runner)]
     level = fixed + reading
-    return tuple((fixed + reading * value) / level for value in shape), level
+    likely_shape = tuple((fixed + reading * value) / level for value in shape)
+    return RowTimes(likely_shape, level, key=key, knots=rows_of(runner))
 
 
 def _kind(runner: Runner) -> str:
+    if runner.half:
+        return "half"
     if runner.device.type != "cpu":
         return "gpu"
     if runner.quantized:

@@ -22,6 +22,7 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.generation_inputs import constant_arguments
+from leapdecode.model.half_linear import half_linears
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
 from leapdecode.model.launched import Launched
@@ -64,6 +65,7 @@ class Runner:
         self.vocabulary = model.get_input_embeddings().num_embeddings
         self.layout = read_layout(model, **self.constants)
         self.device, self.dtype = self.layout.device, self.layout.dtype
+        self.half = bool(half_linears(model))  # weights in float16, sums in float32
         self.folds = folds(model, self.device)
         parameters = forward_parameters(model)
         self.cache_name = cache_name(parameters)

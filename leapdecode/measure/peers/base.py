@@ -11,6 +11,7 @@ from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
 from leapdecode.llm.detokenize import completion_text
 from leapdecode.measure.contenders import Contender, Outcome
+from leapdecode.model.half_weights import as_transformers
 
 # not in any peer's texts
 LEFT_OUT = ("presence_penalty", "frequency_penalty", "logit_bias", "stop")
@@ -72,7 +73,19 @@ class PeerContender(ABC):
     @property
     def same_model(self) -> bool:
         """Whether its texts should be those of `llm`: the same weights, in the same numbers."""
-        return self.same_weights and getattr(self.llm.runner, "quantized", None) is None
+        runner = self.llm.runner
+        other_numbers = getattr(runner, "quantized", None) or getattr(runner, "half", False)
+        return self.same_weights and not other_numbers
+
+    @property
+    def target(self) -> Any:
+        """The target as transformers has it."""
+        return as_transformers(self.llm.model)
+
+    @property
+    def draft(self) -> Any:
+        """The draft as transformers has it; None without one."""
+        return None if self.llm.draft is None else as_transformers(self.llm.draft)
 
     @property
     @abstractmethod

@@ -43,15 +43,15 @@ class Economize(PeerContender):
         if self.mode == "plain":
             # tokens are read at once: on a CPU later reading only decodes past the end
             decoding = package.DecodeConfig(cycle_length=1, sync_interval=1)
-            return package.apply(self.llm.model, decoding=decoding)
+            return package.apply(self.target, decoding=decoding)
         lookup = importlib.import_module("economize.techniques.lookup").LookupConfig()
         decoding = package.DecodeConfig(cycle_length=GUESSES + 1)
-        return package.apply(self.llm.model, lookup, decoding=decoding)
+        return package.apply(self.target, lookup, decoding=decoding)
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
         model, ends = self.model, self.ends(sampling)
         began = time.perf_counter()
-        ids = torch.tensor(prompt, device=self.llm.model.device)
+        ids = torch.tensor(prompt, device=self.target.device)
         found = model.decode(ids, sampling.max_tokens, stop=ends or None)
         said = found.tokens.tolist()
         seconds = time.perf_counter() - began

@@ -42,7 +42,7 @@ class FlashSpec(PeerContender):
         """Its engine around the loaded model."""
         package = importlib.import_module("flashspec")
         parts = importlib.import_module("flashspec.engine")
-        model = self.llm.model
+        model = self.target
         target = parts.TargetModel("target", model.device, model.dtype, model=model)
         config = package.FlashSpecConfig(
             device=str(model.device),
@@ -54,9 +54,9 @@ class FlashSpec(PeerContender):
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
         engine, ends = self.engine, self.ends(sampling)
-        with counted(self.llm.model, [""], "target") as target:
+        with counted(self.target, [""], "target") as target:
             began = time.perf_counter()
-            ids = torch.tensor([prompt], device=self.llm.model.device)
+            ids = torch.tensor([prompt], device=self.target.device)
             found = engine.generate(ids, sampling.max_tokens, eos_token_ids=ends)
             said = found.output_ids[0, : found.n_tokens_generated].tolist()
             seconds = time.perf_counter() - began

@@ -45,18 +45,18 @@ class HuggingFace(PeerContender):
         return f"hf-{self.mode}"
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
-        ids = torch.tensor([prompt], device=self.llm.model.device)
+        ids = torch.tensor([prompt], device=self.target.device)
         if not sampling.greedy:
             torch.manual_seed(sampling.seed)
         running = [""]
         with (
-            counted(self.llm.model, running, "target") as target,
-            counted(self.llm.draft, running, "draft") as draft,
-            own_ends(self.llm.model),
+            counted(self.target, running, "target") as target,
+            counted(self.draft, running, "draft") as draft,
+            own_ends(self.target),
         ):
             began = time.perf_counter()
             config, extra = self.config(sampling), self._extra(sampling, running)
-            whole = self.llm.model.generate(
+            whole = self.target.generate(
                 ids, attention_mask=torch.ones_like(ids), generation_config=config, **extra
             )
             seconds = time.perf_counter() - began
@@ -71,7 +71,7 @@ class HuggingFace(PeerContender):
         ]
         chosen: dict[str, Any] = {"logits_processor": processors} if processors else {}
         if self.mode == "assisted":
-            chosen["assistant_model"] = self.llm.draft
+            chosen["assistant_model"] = self.draft
         if sampling.stop:
             stops = StopStringCriteria(self.llm.tokenizer, list(sampling.stop))
             chosen["stopping_criteria"] = StoppingCriteriaList([stops])

@@ -38,7 +38,7 @@ class CompiledHuggingFace(HuggingFace):
     left_out: ClassVar[tuple[str, ...]] = LEFT_OUT
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
-        model = self.llm.model
+        model = self.target
         ids = torch.tensor([prompt], device=model.device)
         if not sampling.greedy:
             torch.manual_seed(sampling.seed)

@@ -9,6 +9,7 @@ from typing import Any
 from leapdecode.errors import OptionError
 from leapdecode.measure.machine import machine, note_of, revision
 from leapdecode.model.facts import weights_digest
+from leapdecode.model.half_linear import dtype_name
 
 VOLATILE = ("argv", "limit")  # may differ between the halves of one run
 
@@ -22,7 +23,7 @@ def describe(llm: Any, folder: Path, settings: Mapping[str, Any], resume: bool) 
     run = {
         "model": llm.name,
         "note": note_of(llm.name),
-        "dtype": str(llm.model.dtype).removeprefix("torch."),
+        "dtype": dtype_name(llm.model),
         "exact": llm.exact,
         "weights": [weights_digest(one) for one in models],
         **machine(llm.runner.device),
