@@ -35,7 +35,6 @@ const LABELS = {
   target: "target: the model itself",
   pair: "pair (recycling)",
   token: "token (recycling)",
-  extrapolated: "extrapolated (from hidden states)",
 };
 let traces = given.traces,
   batch = given.traces.slice(-1),
