@@ -80,7 +80,7 @@ def chat(
     options, most = parse_options(method, option or []), parse_budget(budget)
     make(method, options)
     check_budget(most)
-    llm = models.open()
+    llm = models.open(packed=False)
     check_drafts(llm, [method])
     from leapdecode.cli.conversation import Conversation
     from leapdecode.cli.terminal import Terminal

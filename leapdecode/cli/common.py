@@ -193,6 +193,7 @@ def open_llm(
     tensor_parallel: bool = False,
     generation_config: str = "auto",
     keep_gguf: bool = True,
+    packed: bool = True,
 ) -> Any:
     """The LLM of a command; stderr says what takes time, and that it decodes plainly if it does."""
     _show_log()
@@ -210,6 +211,8 @@ def open_llm(
         cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,
         generation_config=generation_config, keep_gguf=keep_gguf,
     )  # fmt: skip
+    if packed:
+        llm.pack()
     if llm.runner.note:
         typer.echo(f"note: {llm.runner.note}", err=True)
     return llm

@@ -158,7 +158,7 @@ def generate(
     texts = read_store(store, method, verification == "rejection" and not sampling.greedy)
     if processes() > 1 and (html or trace):
         raise OptionError("--html and --trace are for one process; leave torchrun out")
-    llm = models.open(split=True)
+    llm = models.open(split=True, packed=False)
     if models.draft is not None and not (find(method).needs_draft or find(method).takes_draft):
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     from leapdecode.cli.show import print_summary, printer

@@ -64,9 +64,14 @@ class Models:
         return self.draft is not None or self.model == "demo"
 
     def open(
-        self, fallback: bool | None = None, prefix_cache: bool = True, split: bool = False
+        self,
+        fallback: bool | None = None,
+        prefix_cache: bool = True,
+        split: bool = False,
+        packed: bool = True,
     ) -> Any:
-        """The LLM; with `split` the processes that torchrun has started share it.
+        """The LLM; with `split` the processes that torchrun has started share it. If not `packed`,
+        a large model's weights may be packed behind its first text.
 
         Raises `OptionError` where there are several and the command is one for a single process.
         """
@@ -80,7 +85,7 @@ class Models:
             self.fallback if fallback is None else fallback, compiled=self.compile,
             exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
             prefix_cache=prefix_cache, quantize=self.quantize, tensor_parallel=several,
-            generation_config=self.generation_config, keep_gguf=not self.no_keep,
+            generation_config=self.generation_config, keep_gguf=not self.no_keep, packed=packed,
         )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ class AsyncLLM:
         check_batch_size(batch_size)
         policy = make_scheduler(scheduler, batch_size)
         self.llm = model if isinstance(model, LLM) else LLM(model, tokenizer, **arguments)
+        self.llm.pack()  # its engine lasts
         self.batch_size = policy.batch_size
         self.engine = Engine(self.llm.models, policy, self.llm.shared)
         self.worker: Worker | None = Worker(self.engine, self.llm.lock, self.llm.name)

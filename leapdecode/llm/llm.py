@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine import Engine, make_scheduler
@@ -20,6 +21,7 @@ from leapdecode.llm.checks import (
     check_vocabularies,
     checked,
 )
+from leapdecode.llm.later_packing import LaterPacking
 from leapdecode.llm.loading import end_tokens, holds_half, load, prepacks
 from leapdecode.llm.model_defaults import ModelDefaults
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many, plain
@@ -47,7 +49,8 @@ class LLM:
         device, dtype, attn_implementation: "auto" picks the GPU if there is one, the checkpoint's
             dtype (bfloat16 for GGUF; float32 for float16 on a CPU), and sdpa attention if it can.
             On a CPU without arithmetic for bfloat16, dtype "auto" holds half-precision weights in
-            float16 and computes in float32, see `leapdecode.model.half_weights`.
+            float16 and computes in float32, see `leapdecode.model.half_weights`; larger models
+            begin so with the second text, see `pack`.
             Device "offload" keeps layers that do not fit in the CPU's memory or on disk.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: a model that cannot verify token trees is decoded plainly, see `plain_reason`;
@@ -124,18 +127,35 @@ class LLM:
         if draft is not None:
             self.draft, other = load(draft, "draft", options, None, half=half)
             check_vocabularies(self.tokenizer, other, self.model, self.draft)
+        self.named = {"target": model, "draft": draft}
+        self.loading = (options, ranks)
         packs = [ranks.size == 1 and prepacks(prepack, given) for given in (model, draft)]
+        self.preparing = (fallback, compile, exact, packs, quantize, limit, prefix_cache)
+        self.wanted_exact = exact
+        self.pid = os.getpid()
+        self.generation_config = generation_config
+        self.lock = threading.RLock()
+        self.engines: WeakSet[Engine] = WeakSet()  # of texts that have begun
+        self.texts = 0
+        loaded = [
+            one
+            for one, given in ((self.model, model), (self.draft, draft))
+            if half and isinstance(given, str | Path)
+        ]
+        self.packing = LaterPacking(loaded)
+        self._prepare()
+        self.model_defaults.warn()
+
+    def _prepare(self) -> None:
+        """Make what decodes the models as they are now."""
+        fallback, compile, exact, packs, quantize, limit, prefix_cache = self.preparing
+        _, ranks = self.loading
         self.prepared = prepare(self.model, fallback, compile, exact, packs[0], quantize, ranks)
         self.draft_runner = (
             prepare(self.draft, False, compile, False, packs[1], quantize, ranks)
             if self.draft is not None
             else None
         )
-        self.wanted_exact = exact
-        self.pid = os.getpid()
-        self.generation_config = generation_config
-        self.model_defaults.warn()
-        self.lock = threading.RLock()
         free = limit or default_limit(self.runner.device)
         self.memory = CacheMemory(None if free is None else ranks.least(free))
         self.prefixes = keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
@@ -143,6 +163,32 @@ class LLM:
             if isinstance(runner, Runner):
                 runner.turn = self.lock
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
+
+    def pack(self) -> None:
+        """Pack half weights that would be packed before the second text; nothing where there are
+        none, or while a text is under way.
+
+        Models of more than 150 million weights decode their first text by the weights as they were
+        loaded, so that it begins at once. Call this where later texts must be the first one's to
+        the last bit, or are compared with it in time.
+        """
+        check_process(self.pid)
+        with self.lock:
+            if not self.packing.waiting or any(engine.busy for engine in self.engines):
+                return
+            again = self.packing.pack()
+            options, ranks = self.loading
+            if any(model is self.model for model in again):
+                self.model, _ = load(self.named["target"], "target", options, self.tokenizer, ranks)
+            if any(model is self.draft for model in again):
+                self.draft, _ = load(self.named["draft"], "draft", options, self.tokenizer)
+            self._prepare()
+
+    def _begin(self) -> None:
+        """Before a text: the first one does not wait for weights to be packed."""
+        if self.texts:
+            self.pack()
+        self.texts += 1
 
     @property
     def runner(self) -> Runner | PlainRunner:
@@ -271,6 +317,7 @@ class LLM:
         listed: Any = plain(prompts)
         many = is_many(listed)
         sampling = checked(sampling)
+        self._begin()
         runs = runs_of(
             self, listed if many else [listed], sampling, method,
             verification=verification, budget=budget,
@@ -325,6 +372,7 @@ class LLM:
         sampling = checked(sampling)
         if sampling.n > 1:
             raise OptionError("stream gives one text; use generate for n > 1")
+        self._begin()
         (run,) = runs_of(
             self, [prompt], sampling, method, verification=verification, budget=budget,
             pool=pool, store=store, stream=stream, cache_salt=cache_salt,
@@ -341,6 +389,7 @@ class LLM:
         size = min(batch_size or 8, max(len(runs), 1))
         scheduler = make_scheduler(name or ("batched" if size > 1 else "single"), size)
         engine = Engine(self.models, scheduler, self.shared)
+        self.engines.add(engine)
         for run in runs:
             engine.add(run.request)
         return engine

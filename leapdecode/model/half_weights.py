@@ -36,6 +36,7 @@ DTYPES = (torch.bfloat16, torch.float16)
 LARGEST = torch.finfo(torch.float16).max
 GROWTH = 0.25  # of a model's bytes, by which it may grow however little memory is free
 SHARE = 0.3  # of the free memory, by which it may grow
+SOON = 150e6  # values that take about two seconds to pack
 CACHED = 32e6  # bytes of layers that stay in a processor's cache from forward to forward
 
 
@@ -65,6 +66,13 @@ def suits(model: Any) -> bool:
     free = free_bytes(torch.device("cpu"))
     held = sum(weight.nbytes for weight in parameters)
     return growth <= GROWTH * held or free is None or growth <= SHARE * free
+
+
+def packs_soon(model: Any) -> bool:
+    """Whether it is packed before its first text, which begins on the weights as they were loaded
+    else. Those in float16 are not fast on a CPU.
+    """
+    return to_pack(model) <= SOON or model.dtype != torch.bfloat16
 
 
 def to_pack(model: Any) -> int:

@@ -21,7 +21,7 @@ from leapdecode.model.exact import exactness, refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.half_linear import half_linears
-from leapdecode.model.half_weights import computes, hold_half, suits, to_pack
+from leapdecode.model.half_weights import computes, hold_half, packs_soon, suits, to_pack
 from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
@@ -129,7 +129,7 @@ def load_model(
     folder says so, unless `whole_head`. With `keep_gguf` the dequantized weights of a GGUF file are
     kept for later starts, see `leapdecode.model.kept_gguf`. With `half_weights` a checkpoint in
     half precision becomes a model with half weights, see `leapdecode.model.half_weights`, if it
-    suits.
+    suits and that does not take long.
 
     Raises:
         ModelUnavailable: there is no such model here.
@@ -160,18 +160,22 @@ def load_model(
     tokens = None if whole_head else frequent_tokens(name)
     if tokens is not None:
         shorten_head(model, tokens)
-    if half_weights and suits(model):
-        with Waiting("packing the model's weights in float16", to_pack(model)) as waiting:
-            hold_half(model, waiting.advance)
-        if not computes(model):
-            del model
-            again = (device, dtype, attn_implementation, trust_remote_code, whole_head, ranks)
-            return load_model(name, *again, keep_gguf)
+    if half_weights and suits(model) and packs_soon(model) and not packed_in_half(model):
+        del model
+        again = (device, dtype, attn_implementation, trust_remote_code, whole_head, ranks)
+        return load_model(name, *again, keep_gguf)
     half = place.type == "cpu" and model.dtype == torch.float16 and not half_linears(model)
     if wanted == "auto" and half and not quantized:  # those are cast by their own rules
         model = model.float()
     placed = larger or (quantized and model.device.type == place.type)
     return model.eval() if placed else model.to(place).eval()
+
+
+def packed_in_half(model: Any) -> bool:
+    """Whether a model computes with half weights, which it gets here."""
+    with Waiting("packing the model's weights in float16", to_pack(model)) as waiting:
+        hold_half(model, waiting.advance)
+    return computes(model)
 
 
 def load_tokenizer(name: str, trust_remote_code: bool = False, keep_gguf: bool = True) -> Any:
