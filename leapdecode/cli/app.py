@@ -27,6 +27,7 @@ from leapdecode.cli.serve import PREFIX, serve
 from leapdecode.cli.tree import tree
 from leapdecode.cli.tree_compare import compare
 from leapdecode.cli.tune import tune
+from leapdecode.cli.waiting_threads import CORES
 
 # typer bundles its own click or uses the installed one, by version
 UsageError: Any = typer.BadParameter.__base__
@@ -72,6 +73,7 @@ app.add_typer(cllm)
 
 def main() -> None:
     """Run a command; a wrong command line is one line on stderr and exit code 2."""
+    CORES.let_threads_sleep()
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     if not first_process():  # the first one shows what all have decoded

@@ -2,7 +2,8 @@
 
 Threads that wait for each other within a forward spin by default, so two busy processes slow each
 other far more than twofold, unless OpenMP is told before it is loaded to let them sleep. The
-command line does that; a library cannot, since torch was imported before.
+command line does that where it starts beside other work; a library cannot, since torch was imported
+before.
 """
 
 from __future__ import annotations
