@@ -49,6 +49,14 @@ def run(*arguments, program="leapdecode", stdin=b"", text=False, cwd=None, timeo
     return subprocess.CompletedProcess(given, process.exitcode, *said)
 
 
+def errors(done):
+    """The lines that a command wrote on stderr, but for those that say what it waits for: whether
+    something takes a second is the machine's affair.
+    """
+    text = done.stderr if isinstance(done.stderr, str) else done.stderr.decode()
+    return [line for line in text.strip().splitlines() if not line.endswith(" ...")]
+
+
 def _become(program, given, files, cwd, environment):
     """In the forked process: be the command."""
     os.environ.clear()

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 import pytest
-from commands import run
+from commands import errors, run
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.cli.contenders import parse_methods
@@ -446,7 +446,7 @@ def test_bad_input_is_one_line(arguments, said, tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert len(errors(done)) == 1
     assert list(tmp_path.iterdir()) == []
 
 

