@@ -7,10 +7,10 @@
     python benchmarks/modelled.py -m build/real/smollm2 --methods alone --data DIR --limit 3
 
 A forward takes the time that a curve gives its rows, whatever it took, so two versions of the
-planner compare on a busy machine, too. What a method learns from one
-text helps the next, as in use; of the kind "cold" each text is the first. With --data the texts are
-the public prompts of real_prompts.py. Texts are chaotic: on few prompts two equal rules differ by
-2%, so what counts is the mean over many cells.
+planner compare on a busy machine, too. What a method learns from one text helps the next, as in
+use; of the kind "cold" each text is the first. With --data the texts are the public prompts of
+real_prompts.py. Texts are chaotic: on few prompts two equal rules differ by 2%, so what counts is
+the mean over curves and prompts.
 """
 
 import argparse
@@ -20,7 +20,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 from unittest.mock import patch
 
@@ -38,8 +40,8 @@ from leapdecode.measure.workloads import build
 from leapdecode.methods import evidence, planner, price, rates, recent
 from leapdecode.model.row_times import RowTimes
 
-# milliseconds of a forward of KNOTS rows, of the target and of the draft: a model of 0.1 to 0.5
-# billion weights on two cores, with AVX2 alone, avx512_bf16, AMX; and rows that are nearly free
+# milliseconds of a forward of 1, 2, 4, ... 128 rows, of the target and of the draft: a model of 0.1
+# to 0.5 billion weights on two cores, with AVX2 alone, avx512_bf16, AMX; and rows nearly free
 CURVES = {
     "avx2": ((49, 52, 58, 81, 112, 190, 340, 640), (5.5, 5.8, 6.4, 9, 12.5, 21, 38, 71)),
     "avx512_bf16": (
@@ -114,7 +116,8 @@ class Clock:
     """Adds up the modelled time of forwards, but for those of prompts."""
 
     def __init__(self, times: dict[str, RowTimes]) -> None:
-        self.times, self.time = times, 0.0
+        self.times = times
+        self.time = 0.0
         self.started: set[int] = set()
 
     def __call__(self, event: ForwardEvent) -> None:
@@ -136,14 +139,15 @@ def speedup(
     method, options = METHODS[name]
     target, draft = (stated(milliseconds) for milliseconds in CURVES[curve])
     runners = {id(llm.runner): target, id(llm.draft_runner): draft}
-    time = plain = 0.0
-    own = None
+    time = 0.0
+    plain = 0.0
+    learned = None
     for first in range(0, len(prompts), batch):
-        if own is None or not together:
-            own = shared.Shared(llm.runner, llm.draft_runner, llm.tokenizer)
-            own.times.update(runners)
+        if learned is None or not together:
+            learned = shared.Shared(llm.runner, llm.draft_runner, llm.tokenizer)
+            learned.times.update(runners)
         clock = Clock({"target": target, "draft": draft})
-        engine = Engine(llm.models, Batched(batch), own, on_forward=clock)
+        engine = Engine(llm.models, Batched(batch), learned, on_forward=clock)
         requests = [
             Request(prompt, sampling, method, options, end_tokens=llm.end_tokens, budget="auto")
             for prompt in prompts[first : first + batch]
@@ -152,7 +156,7 @@ def speedup(
             engine.add(request)
         while engine.busy:
             engine.step()
-        lengths = [len(engine.result(one.id).sequence.generated) for one in requests]
+        lengths = [len(engine.result(request.id).sequence.generated) for request in requests]
         time += clock.time
         plain += sum(
             target(sum(length > step for length in lengths)) for step in range(max(lengths))
@@ -162,7 +166,7 @@ def speedup(
 
 def workloads(llm: LLM, arguments: argparse.Namespace, sampling: SamplingParams) -> dict[str, Any]:
     """Per kind its prompts, sampling, whether they share a planner, and the size of a batch."""
-    made = {}
+    by_kind = {}
     for kind in arguments.kinds.split(","):
         tasks, together, batch = KINDS[kind]
         works: list[Workload]
@@ -174,20 +178,20 @@ def workloads(llm: LLM, arguments: argparse.Namespace, sampling: SamplingParams)
         else:
             works = build(tasks, llm, arguments.limit, 1, sampling)
         prompts = [prompt for work in works for prompt in work.prompts]
-        made[kind] = prompts, works[0].sampling or sampling, together, batch
-    return made
+        by_kind[kind] = prompts, works[0].sampling or sampling, together, batch
+    return by_kind
 
 
 def measure(
     llm: LLM, works: dict[str, Any], arguments: argparse.Namespace, methods: str
 ) -> dict[str, float]:
-    found = {}
+    speeds = {}
     for kind, (prompts, sampling, together, batch) in works.items():
         for curve in arguments.curves.split(","):
             for name in methods.split(","):
                 key = f"{kind} | {curve} | {name}"
-                found[key] = speedup(llm, prompts, name, curve, sampling, together, batch)
-    return found
+                speeds[key] = speedup(llm, prompts, name, curve, sampling, together, batch)
+    return speeds
 
 
 def compare(new: dict[str, float], old: dict[str, float]) -> str:
@@ -197,10 +201,10 @@ def compare(new: dict[str, float], old: dict[str, float]) -> str:
         if key in old:
             kind, _, name = key.split(" | ")
             ratios[f"{kind} {name}"].append(value / old[key])
-    means = {name: math.exp(sum(map(math.log, of)) / len(of)) for name, of in ratios.items()}
-    every = [ratio for some in ratios.values() for ratio in some] or [1.0]
+    means = {name: geometric_mean(values) for name, values in ratios.items()}
+    flat = list(chain.from_iterable(ratios.values())) or [1.0]
     listed = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
-    return f"{listed}; all {min(every):.3f} to {max(every):.3f}"
+    return f"{listed}; all {min(flat):.3f} to {max(flat):.3f}"
 
 
 def main() -> None:

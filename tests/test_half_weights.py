@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import CONFIGS, MORE_CONFIGS, new_model, prompts
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from tiny import CONFIGS, MORE_CONFIGS, new_model, prompts, save_checkpoint
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 from leapdecode import LLM, SamplingParams
@@ -68,11 +66,7 @@ def saved(folder, name="llama", dtype=torch.bfloat16, **options):
     config = (CONFIGS | MORE_CONFIGS)[name]()
     for key, value in options.items():
         setattr(config, key, value)
-    new_model(config, dtype).save_pretrained(folder)
-    words = WordLevel({f"w{number}": number for number in range(64)}, unk_token="w0")
-    tokenizer = Tokenizer(words)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
-    return str(folder)
+    return save_checkpoint(folder, new_model(config, dtype))
 
 
 def logits_of(model, first=2):
@@ -80,8 +74,9 @@ def logits_of(model, first=2):
         return model(input_ids=torch.arange(first, first + 9)[None]).logits.float()[0]
 
 
-def apart(one, other, first=2):
-    return max(distances(logits_of(other, first), logits_of(one, first)))
+def apart(model, reference, first=2):
+    """How far a model's logits are from those of another, for tokens from `first` on."""
+    return max(distances(logits_of(reference, first), logits_of(model, first)))
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -92,10 +87,10 @@ def test_a_product_errs_as_float32_does(rows, dtype):
     bias = torch.randn(70).to(dtype)
     inputs = torch.randn(1, rows, 600)
     true = inputs.double() @ weight.double().T + bias.double()
-    found = HalfLinear(weight, bias)(inputs)
-    assert found.dtype == torch.float32
-    assert found.shape == (1, rows, 70)
-    error = float((found - true).abs().max() / true.std())
+    outputs = HalfLinear(weight, bias)(inputs)
+    assert outputs.dtype == torch.float32
+    assert outputs.shape == (1, rows, 70)
+    error = float((outputs - true).abs().max() / true.std())
     assert error < 1e-5
     if dtype == torch.bfloat16:
         rounded = inputs.bfloat16() @ weight.T + bias
@@ -103,7 +98,8 @@ def test_a_product_errs_as_float32_does(rows, dtype):
 
 
 def test_large_weights_are_packed_in_parts(monkeypatch):
-    weight, bias = torch.randn(100, 48).bfloat16(), torch.randn(100).bfloat16()
+    weight = torch.randn(100, 48).bfloat16()
+    bias = torch.randn(100).bfloat16()
     whole = HalfLinear(weight, bias)
     monkeypatch.setattr(half_linear, "PART_VALUES", 48 * 30)
     parts = HalfLinear(weight, bias)
@@ -123,9 +119,9 @@ def test_rows_have_one_class_from_three_on(size):
     layer = HalfLinear(torch.randn(out, width).bfloat16())
     rows = torch.randn(1, 130, width)
     threes = torch.cat([layer(rows[:, first : first + 3]) for first in range(0, 129, 3)], 1)
-    other = [n for n in range(3, 129) if not torch.equal(layer(rows[:, :n]), threes[:, :n])]
+    differing = [n for n in range(3, 129) if not torch.equal(layer(rows[:, :n]), threes[:, :n])]
     if torch.backends.cpu.get_cpu_capability() == "AVX2":
-        assert other == []
+        assert differing == []
     assert all(torch.allclose(layer(rows[:, :n]), threes[:, :n], atol=1e-4) for n in (1, 2, 7))
 
 
@@ -149,36 +145,38 @@ def test_constants_are_those_of_float32():
 
 def test_what_float16_cannot_hold_stays_in_float32():
     model = new_model(CONFIGS["llama"](), torch.bfloat16)
-    attention, mlp = model.model.layers[0].self_attn, model.model.layers[1].mlp
+    attention = model.model.layers[0].self_attn
+    mlp = model.model.layers[1].mlp
     with torch.no_grad():
         attention.v_proj.weight[0, 0] = 1e5
         mlp.up_proj.weight[0, :3] = torch.tensor([3e-6, -5e-8, 6.1e-5])
     whole = in_float32(model)
     hold_half(model)
-    kept = [name for name, layer in model.named_modules() if type(layer) is torch.nn.Linear]
-    assert kept == ["model.layers.0.self_attn.v_proj"]
-    assert model.get_submodule(kept[0]).weight.dtype == torch.float32
+    unpacked = [name for name, layer in model.named_modules() if type(layer) is torch.nn.Linear]
+    assert unpacked == ["model.layers.0.self_attn.v_proj"]
+    assert model.get_submodule(unpacked[0]).weight.dtype == torch.float32
     assert apart(model, whole) < 1e-4
     exact = whole.model.layers[1].mlp.up_proj.weight.detach()
     change = (mlp.up_proj.first_rows(1)[0] - exact[:1]).abs()
     assert 0 < float(change.max()) <= 2**-24
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_tied_layers(held):
+@pytest.mark.parametrize("fits", [True, False])
+def test_tied_layers(fits):
     """The embedding stays in 16 bits, unless the output layer does not fit float16."""
     config = CONFIGS["llama"]()
     config.tie_word_embeddings = True
     model = new_model(config, torch.bfloat16)
-    if not held:
+    if not fits:
         with torch.no_grad():
             model.lm_head.weight[5, 5] = 1e5
     whole = in_float32(model)
     hold_half(model)
-    table, head = model.get_input_embeddings(), model.get_output_embeddings()
-    assert isinstance(head, HalfLinear) == isinstance(table, HalfEmbedding) == held
-    assert table.weight.dtype == (torch.bfloat16 if held else torch.float32)
-    assert held or head.weight is table.weight
+    table = model.get_input_embeddings()
+    head = model.get_output_embeddings()
+    assert isinstance(head, HalfLinear) == isinstance(table, HalfEmbedding) == fits
+    assert table.weight.dtype == (torch.bfloat16 if fits else torch.float32)
+    assert fits or head.weight is table.weight
     assert apart(model, whole) < 1e-4
     assert num_weights(model) == num_weights(whole)
 
@@ -264,9 +262,9 @@ def test_by_name_alone_and_where_nothing_else_is_asked(tmp_path):
     assert llm.draft_runner.half
     assert llm.runner.dtype == torch.float32
     for options in ({"dtype": "bfloat16"}, {"dtype": "float32"}, {"prepack": False}):
-        other = LLM(folder, **options)
-        assert not other.runner.half
-        assert not half_linears(other.model)
+        as_loaded = LLM(folder, **options)
+        assert not as_loaded.runner.half
+        assert not half_linears(as_loaded.model)
     assert not LLM(new_model(CONFIGS["llama"](), torch.bfloat16)).runner.half
     assert not half_linears(load_model(folder, "cpu"))
 
@@ -302,9 +300,9 @@ def test_bits_do_not_depend_on_the_rows(tmp_path):
 
 def test_facts_of_it_are_its_own(tmp_path):
     folder = saved(tmp_path)
-    half, other = LLM(folder).runner, LLM(folder, dtype="float32").runner
+    half = LLM(folder).runner
     assert "half weights" in model_key(half)
-    assert "half weights" not in model_key(other)
+    assert "half weights" not in model_key(LLM(folder, dtype="float32").runner)
     layer = half.model.model.layers[0].mlp.up_proj
     before = weights_digest(half.model)
     assert not half.changed
@@ -339,12 +337,12 @@ def test_smollm2_says_what_it_says_in_float32():
     tokenizer = AutoTokenizer.from_pretrained(folder)
     for prompt in PROMPTS:
         ids = tokenizer(prompt, return_tensors="pt")
-        said = whole.generate(**ids, do_sample=False, max_new_tokens=24, pad_token_id=0)[0]
-        expected = said[ids.input_ids.shape[1] :].tolist()
+        output = whole.generate(**ids, do_sample=False, max_new_tokens=24, pad_token_id=0)[0]
+        expected = output[ids.input_ids.shape[1] :].tolist()
         sampling = SamplingParams(max_tokens=24)
         for method in ("autoregressive", "auto"):
-            found = llm.generate(prompt, method=method, sampling=sampling).token_ids
-            assert found == expected[: len(found)], prompt
+            text = llm.generate(prompt, method=method, sampling=sampling).token_ids
+            assert text == expected[: len(text)], prompt
     words = 100  # the first tokens stand for nothing, and states behind them are huge
     assert apart(llm.model, whole, words) < 1e-4
     assert apart(load_model(folder, "cpu"), whole, words) > 1e-2
@@ -373,9 +371,10 @@ def test_one_copy_is_in_memory():
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     before, packed, after, peak = map(float, done.stdout.split()[-4:])
-    table, parts = 57, 64 * 1.048
-    assert after - before < packed + table + 150, "modules of transformers, and little else"
-    assert peak - after < 2 * parts + 50
+    embedding_mb = 57
+    part_mb = 4 * (1 << 24) / 1e6  # of a weight in float32, while it is packed
+    assert after - before < packed + embedding_mb + 150, "modules of transformers, and little else"
+    assert peak - after < 2 * part_mb + 50
 
 
 def test_pages_that_somebody_wrote_to_are_kept(tmp_path):

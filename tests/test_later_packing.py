@@ -2,18 +2,16 @@
 
 import asyncio
 import random
+from dataclasses import dataclass
 
 import pytest
 import torch
-from tiny import CONFIGS, new_model
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from transformers import PreTrainedTokenizerFast
+from tiny import CONFIGS, new_model, save_checkpoint
 from transformers.models.llama.modeling_llama import LlamaMLP
 
-import leapdecode.model.half_weights as half_weights
 from leapdecode import LLM, AsyncLLM, SamplingParams
 from leapdecode.llm import loading
+from leapdecode.model import half_weights, load
 from leapdecode.model.half_linear import available
 
 pytestmark = pytest.mark.skipif(not available(), reason="PyTorch has no FBGEMM here")
@@ -28,85 +26,78 @@ def every_model_is_large(monkeypatch):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("large")
-    new_model(CONFIGS["llama"](), torch.bfloat16).save_pretrained(path)
-    words = WordLevel({f"w{number}": number for number in range(64)}, unk_token="w0")
-    PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words)).save_pretrained(path)
-    return str(path)
+    model = new_model(CONFIGS["llama"](), torch.bfloat16)
+    return save_checkpoint(tmp_path_factory.mktemp("large"), model)
 
 
-def text(llm, **options):
-    return llm.generate(PROMPT, sampling=GREEDY, **options).token_ids
+@dataclass
+class Texts:
+    """A prompt whose texts differ: by the weights as transformers loads them, by half weights."""
+
+    prompt: list[int]
+    as_loaded: list[int]
+    by_packed: list[int]
 
 
-PROMPT = []  # one whose texts differ
+def text(llm, prompt, **options):
+    return llm.generate(prompt, sampling=GREEDY, **options).token_ids
 
 
 @pytest.fixture(scope="module")
 def texts(folder):
-    """By the weights as transformers loads them, and by half weights."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "multiplies_halves", lambda: False)
-        loaded, packed = LLM(folder, dtype="bfloat16"), LLM(folder)
+        patch.setattr(half_weights, "SOON", 0)
+        loaded = LLM(folder, dtype="bfloat16")
+        packed = LLM(folder)
     packed.pack()
     assert packed.runner.half
-    drawn = random.Random(1)
+    source = random.Random(1)
     for _ in range(100):
-        PROMPT[:] = [drawn.randrange(3, 64) for _ in range(30)]
-        if text(loaded) != text(packed):
-            return text(loaded), text(packed)
-    raise AssertionError("both have the same texts")
+        prompt = [source.randrange(3, 64) for _ in range(30)]
+        candidate = Texts(prompt, text(loaded, prompt), text(packed, prompt))
+        if candidate.as_loaded != candidate.by_packed:
+            return candidate
+    raise AssertionError("no prompt has two texts")
 
 
-@pytest.fixture(scope="module")
-def as_loaded(texts):
-    return texts[0]
-
-
-@pytest.fixture(scope="module")
-def by_packed(texts):
-    return texts[1]
-
-
-def test_the_first_text_is_the_loaded_models_and_later_ones_the_packed_models(
-    folder, as_loaded, by_packed
-):
+def test_the_first_text_is_the_loaded_models_and_later_ones_the_packed_models(folder, texts):
     llm = LLM(folder)
     model = llm.model
     assert not llm.runner.half
-    assert text(llm) == as_loaded
+    assert text(llm, texts.prompt) == texts.as_loaded
     assert not llm.runner.half
-    assert text(llm, method="hybrid") == by_packed
+    assert text(llm, texts.prompt, method="hybrid") == texts.by_packed
     assert llm.runner.half
     assert llm.model is model
-    assert text(llm) == by_packed
+    assert text(llm, texts.prompt) == texts.by_packed
     assert not llm.packing.waiting
 
 
-def test_a_text_keeps_to_the_weights_that_it_began_with(folder, as_loaded, by_packed):
+def test_a_text_keeps_to_the_weights_that_it_began_with(folder, texts):
     llm = LLM(folder)
-    stream = llm.stream(PROMPT, sampling=GREEDY)
+    stream = llm.stream(texts.prompt, sampling=GREEDY)
     pieces = [next(stream)]
-    assert text(llm) == as_loaded  # beside a text that is under way nothing is packed
+    assert text(llm, texts.prompt) == texts.as_loaded  # a text is under way: nothing is packed
     assert not llm.runner.half
     pieces += stream
-    assert [piece.token_id for piece in pieces] == as_loaded
-    assert text(llm) == by_packed
+    assert [piece.token_id for piece in pieces] == texts.as_loaded
+    assert text(llm, texts.prompt) == texts.by_packed
     assert llm.runner.half
 
 
-def test_what_is_kept_of_the_first_text_is_not_used_by_others(folder, by_packed):
+def test_what_is_kept_of_the_first_text_is_not_used_by_others(folder, texts):
     llm = LLM(folder)
-    text(llm)
-    result = llm.generate(PROMPT, sampling=GREEDY)
+    text(llm, texts.prompt)
+    result = llm.generate(texts.prompt, sampling=GREEDY)
     assert result.stats.reused_tokens == 0
-    assert result.token_ids == by_packed
+    assert result.token_ids == texts.by_packed
 
 
-def test_a_draft_is_packed_too(folder, as_loaded, by_packed):
+def test_a_draft_is_packed_too(folder, texts):
     llm = LLM(folder, draft=folder)
-    assert text(llm, method="draft_model") == as_loaded
-    assert text(llm, method="draft_model") == by_packed
+    assert text(llm, texts.prompt, method="draft_model") == texts.as_loaded
+    assert text(llm, texts.prompt, method="draft_model") == texts.by_packed
     assert llm.runner.half
     assert llm.draft_runner.half
 
@@ -125,33 +116,46 @@ def written(model):
 
 
 @pytest.mark.parametrize("change", [trained, hooked, written])
-def test_a_model_that_was_changed_stays_as_it_is(folder, change):
+def test_a_model_that_was_changed_stays_as_it_is(folder, texts, change):
     llm = LLM(folder)
-    text(llm)
+    text(llm, texts.prompt)
     change(llm.model)
-    text(llm)
+    text(llm, texts.prompt)
     assert not llm.runner.half
 
 
-def test_code_that_does_not_go_with_it_is_loaded_again(folder, as_loaded, monkeypatch):
+def test_code_that_does_not_go_with_it_is_loaded_again(folder, texts, monkeypatch):
     forward = LlamaMLP.forward
 
-    def casting(self, x):
-        return forward(self, x.to(self.gate_proj.weight.data_ptr() and self.gate_proj.weight.dtype))
+    def casting(self, states):
+        return forward(self, states.to(self.gate_proj.weight.dtype))
 
     monkeypatch.setattr(LlamaMLP, "forward", casting)
     llm = LLM(folder)
-    assert text(llm) == as_loaded
-    assert text(llm) == as_loaded
+    assert text(llm, texts.prompt) == texts.as_loaded
+    assert text(llm, texts.prompt) == texts.as_loaded
     assert not llm.runner.half
+    reloaded = llm.model
+    assert text(llm, texts.prompt) == texts.as_loaded
+    assert llm.model is reloaded, "once is enough"
 
 
-def test_an_engine_that_lasts_begins_with_packed_weights(folder, by_packed):
+def test_small_models_whose_code_does_not_go_with_it_stay_as_they_are(folder, texts, monkeypatch):
+    monkeypatch.setattr(half_weights, "SOON", 1e9)
+    monkeypatch.setattr(load, "computes", lambda model: False)
+    llm = LLM(folder)
+    model = llm.model
+    for _ in range(2):
+        assert text(llm, texts.prompt) == texts.as_loaded
+    assert llm.model is model, "it was loaded again before its first text, and is not once more"
+
+
+def test_an_engine_that_lasts_begins_with_packed_weights(folder, texts):
     async def decoded():
         async with AsyncLLM(folder) as llm:
-            return (await llm.generate(PROMPT, sampling=GREEDY)).token_ids
+            return (await llm.generate(texts.prompt, sampling=GREEDY)).token_ids
 
-    assert asyncio.run(decoded()) == by_packed
+    assert asyncio.run(decoded()) == texts.by_packed
 
 
 def test_small_models_are_packed_at_once(folder, monkeypatch):

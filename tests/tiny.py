@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 import transformers as t
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from leapdecode.core import Request, SamplingParams, Sequence
 from leapdecode.engine import Engine, make_scheduler
@@ -189,3 +191,12 @@ def finish(
 
 def texts(sequences: list[Sequence]) -> list[list[int]]:
     return [sequence.generated for sequence in sequences]
+
+
+def save_checkpoint(folder, model):
+    """Save a model beside a tokenizer of as many words as `VOCABULARY` has; its folder, as text."""
+    model.save_pretrained(folder)
+    words = WordLevel({f"w{number}": number for number in range(VOCABULARY)}, unk_token="w0")
+    tokenizer = t.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words))
+    tokenizer.save_pretrained(folder)
+    return str(folder)

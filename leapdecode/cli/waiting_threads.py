@@ -33,17 +33,20 @@ class Cores:
     """What other processes do on the machine's cores from now on."""
 
     def __init__(self) -> None:
-        self.began, self.own, self.busy = time.monotonic(), time.process_time(), busy_seconds()
+        self.began = time.monotonic()
+        self.process_seconds = time.process_time()
+        self.busy = busy_seconds()
 
     def others(self) -> float:
         """How many cores other processes have used on average since then; 0 where that cannot be
         told.
         """
-        seconds, busy = time.monotonic() - self.began, busy_seconds()
+        seconds = time.monotonic() - self.began
+        busy = busy_seconds()
         if self.busy is None or busy is None or seconds < SHORTEST:
             return 0.0
-        own = time.process_time() - self.own
-        return max(busy - self.busy - own, 0.0) / seconds
+        in_this_process = time.process_time() - self.process_seconds
+        return max(busy - self.busy - in_this_process, 0.0) / seconds
 
     def let_threads_sleep(self) -> bool:
         """Tell OpenMP so where others use the cores, unless the user has told it something."""

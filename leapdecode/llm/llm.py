@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -120,45 +121,58 @@ class LLM:
         options = (device, dtype, attn_implementation, trust_remote_code, keep_gguf)
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
-        elsewise = compile or quantize is not None or tensor_parallel
-        half = holds_half(device, dtype, prepack, elsewise)
-        self.model, self.tokenizer = load(model, "target", options, tokenizer, ranks, half)
+        computes_otherwise = compile or quantize is not None or tensor_parallel
+        half = holds_half(device, dtype, prepack, computes_otherwise)
+        self._load_target = partial(load, model, "target", options, tokenizer, ranks)
+        self._load_draft = partial(load, draft, "draft", options, None)
+        self.model, self.tokenizer = self._load_target(half=half)
         self.draft: Any = None
         if draft is not None:
-            self.draft, other = load(draft, "draft", options, None, half=half)
-            check_vocabularies(self.tokenizer, other, self.model, self.draft)
-        self.named = {"target": model, "draft": draft}
-        self.loading = (options, ranks)
-        packs = [ranks.size == 1 and prepacks(prepack, given) for given in (model, draft)]
-        self.preparing = (fallback, compile, exact, packs, quantize, limit, prefix_cache)
+            self.draft, draft_tokenizer = self._load_draft(half=half)
+            check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
+        self._prepare_target = partial(
+            prepare,
+            fallback=fallback,
+            exact=exact,
+            prepack=ranks.size == 1 and prepacks(prepack, model),
+            compiled=compile,
+            quantize=quantize,
+            ranks=ranks,
+        )
+        self._prepare_draft = partial(
+            prepare,
+            fallback=False,
+            prepack=ranks.size == 1 and prepacks(prepack, draft),
+            compiled=compile,
+            quantize=quantize,
+            ranks=ranks,
+        )
+        self.ranks = ranks
+        self.cache_limit = limit
+        self.keeps_prefixes = prefix_cache
         self.wanted_exact = exact
         self.pid = os.getpid()
         self.generation_config = generation_config
         self.lock = threading.RLock()
         self.engines: WeakSet[Engine] = WeakSet()  # of texts that have begun
-        self.texts = 0
-        loaded = [
-            one
-            for one, given in ((self.model, model), (self.draft, draft))
-            if half and isinstance(given, str | Path)
-        ]
-        self.packing = LaterPacking(loaded)
+        self.has_begun = False  # whether there was a first text
+        loaded_here = []
+        if half and isinstance(model, str | Path):
+            loaded_here.append(self.model)
+        if half and isinstance(draft, str | Path):
+            loaded_here.append(self.draft)
+        self.packing = LaterPacking(loaded_here)
         self._prepare()
         self.model_defaults.warn()
 
     def _prepare(self) -> None:
         """Make what decodes the models as they are now."""
-        fallback, compile, exact, packs, quantize, limit, prefix_cache = self.preparing
-        _, ranks = self.loading
-        self.prepared = prepare(self.model, fallback, compile, exact, packs[0], quantize, ranks)
-        self.draft_runner = (
-            prepare(self.draft, False, compile, False, packs[1], quantize, ranks)
-            if self.draft is not None
-            else None
-        )
-        free = limit or default_limit(self.runner.device)
-        self.memory = CacheMemory(None if free is None else ranks.least(free))
-        self.prefixes = keep_caches([self.runner, self.draft_runner], self.memory, prefix_cache)
+        self.prepared = self._prepare_target(self.model)
+        self.draft_runner = None if self.draft is None else self._prepare_draft(self.draft)
+        limit = self.cache_limit or default_limit(self.runner.device)
+        self.memory = CacheMemory(None if limit is None else self.ranks.least(limit))
+        runners = [self.runner, self.draft_runner]
+        self.prefixes = keep_caches(runners, self.memory, self.keeps_prefixes)
         for runner in (self.runner, self.draft_runner):
             if isinstance(runner, Runner):
                 runner.turn = self.lock
@@ -176,19 +190,18 @@ class LLM:
         with self.lock:
             if not self.packing.waiting or any(engine.busy for engine in self.engines):
                 return
-            again = self.packing.pack()
-            options, ranks = self.loading
-            if any(model is self.model for model in again):
-                self.model, _ = load(self.named["target"], "target", options, self.tokenizer, ranks)
-            if any(model is self.draft for model in again):
-                self.draft, _ = load(self.named["draft"], "draft", options, self.tokenizer)
+            unfit = self.packing.pack()
+            if any(model is self.model for model in unfit):
+                self.model, _ = self._load_target()
+            if any(model is self.draft for model in unfit):
+                self.draft, _ = self._load_draft()
             self._prepare()
 
     def _begin(self) -> None:
         """Before a text: the first one does not wait for weights to be packed."""
-        if self.texts:
+        if self.has_begun:
             self.pack()
-        self.texts += 1
+        self.has_begun = True
 
     @property
     def runner(self) -> Runner | PlainRunner:

@@ -55,13 +55,13 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset([stated] if isinstance(stated, int) else stated or [])
 
 
-def holds_half(device: str, dtype: Any, prepack: str | bool, elsewise: bool) -> bool:
+def holds_half(device: str, dtype: Any, prepack: str | bool, computes_otherwise: bool) -> bool:
     """Whether models that are given by name have half weights, see `leapdecode.model.half_weights`,
     where they suit: on a CPU without arithmetic for bfloat16, if nothing else is asked for.
 
-    `elsewise`: they are compiled, quantized or split.
+    `computes_otherwise`: they are compiled, quantized or split.
     """
-    if dtype != AUTO or prepack is False or elsewise or device == OFFLOAD:
+    if dtype != AUTO or prepack is False or computes_otherwise or device == OFFLOAD:
         return False
     on_cpu = pick_device(device).type == "cpu"
     return on_cpu and not multiplies_halves() and available()

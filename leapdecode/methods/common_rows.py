@@ -56,7 +56,8 @@ class CommonRows:
         if self.left >= 0:
             return self.rows
         self.left = HELD * trees - 1
-        gained, best = 0.0, -price * cost(1)
+        gained = 0.0
+        best = -price * cost(1)
         self.rows = 1
         for rows, total in enumerate(self.sums, start=2):
             gained += total / self.trees

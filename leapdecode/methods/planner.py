@@ -161,14 +161,17 @@ class Planner:
         """How many of a window's `wanted` columns of `height` rows to carry: all that have room in
         a `share` of rows, or none where they do not pay. The root is the first of those rows.
         """
-        most, window = self.most(context), self.window
+        most = self.most(context)
+        window = self.window
         if most is not None:
             wanted = min(wanted, (int((most - 1) * share) + 1) // height)
         if self.cost is None:
             return wanted
         window.left -= 1
         if window.left < 0:
-            window.width, window.height, window.left = wanted, height, PERIOD - 1
+            window.width = wanted
+            window.height = height
+            window.left = PERIOD - 1
             if not self._window_pays(context):
                 window.width = 0
         return min(window.width, wanted)
@@ -199,13 +202,15 @@ class Planner:
 
         What is `sampled` for the rejection verifier cannot be cut later.
         """
-        size, grows, most = len(tree), len(level) * (width if sampled else 1), self.most(context)
+        size = len(tree)
+        grows = len(level) * (width if sampled else 1)
+        most = self.most(context)
         if most is not None and size + (grows if sampled else 1) > most:
             return False
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
-        chances, depth = self.rates.reached(tree), tree.depths[level[0]] + 1
-        gain = self.rates.drafts(depth) * sum(chances[node] for node in level)
+        chances = self.rates.reached(tree)
+        gain = self.rates.drafts(tree.depths[level[0]] + 1) * sum(chances[node] for node in level)
         time = self._more(size, size + grows, context) + self.draft.cost(len(level), context)
         return gain > self.pace(context) * time
 

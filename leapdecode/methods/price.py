@@ -28,7 +28,9 @@ def best_count(
     """How many nodes of `chances`, likeliest first, gain most beyond `price` times the time of
     their rows behind `always` others.
     """
-    expected, best, count = 0.0, -price * cost(always, context), 0
+    expected = 0.0
+    best = -price * cost(always, context)
+    count = 0
     for more, chance in enumerate(chances, start=1):
         expected += chance
         gain = expected - price * cost(always + more, context)

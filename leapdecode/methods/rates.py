@@ -56,10 +56,12 @@ class HitRates:
 
     def reached(self, tree: TokenTree) -> list[float]:
         """Per node the chance that the walk reaches it: its own, given its parent, times that's."""
-        kinds, chances = kinds_of(tree), [1.0]
+        kinds = kinds_of(tree)
+        chances = [1.0]
         for node in range(1, len(tree)):
-            own = tree.chances[node]
-            chance = self.of(kinds[node]) if own is None else own
+            chance = tree.chances[node]
+            if chance is None:
+                chance = self.of(kinds[node])
             chances.append(chance * chances[tree.parents[node]])
         return chances
 
@@ -71,7 +73,8 @@ class HitRates:
     def learn_tree(self, tree: TokenTree, verdict: Verdict) -> None:
         """The target's choice at an accepted node tells of each of its children whether it hit."""
         self.step += 1
-        kinds, accepted = kinds_of(tree), set(verdict.path)
+        kinds = kinds_of(tree)
+        accepted = set(verdict.path)
         drafted: dict[int, bool] = {}
         for node in range(1, len(tree)):
             parent = tree.parents[node]

@@ -37,8 +37,7 @@ class HalfLinear(torch.nn.Module):
     Attributes:
         dtype: in which the weight came, and is saved.
         packed: the rows of the weight in FBGEMM's layout, in one part or several.
-        packings: how often it was packed, which tells a changed weight.
-        sample: some values of the weight, by which models are told apart.
+        sample: some values of the weight, by which models, and changed weights, are told apart.
     """
 
     sample: Tensor
@@ -46,7 +45,8 @@ class HalfLinear(torch.nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None = None, tied: bool = False) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self.dtype, self.tied, self.packings = weight.dtype, tied, 0
+        self.dtype = weight.dtype
+        self.tied = tied
         self.pack(weight, bias)
 
     @torch.no_grad()
@@ -62,7 +62,6 @@ class HalfLinear(torch.nn.Module):
         ]
         self.has_bias = bias is not None
         self.register_buffer("sample", weight.flatten()[:64].float(), persistent=False)
-        self.packings += 1
 
     def forward(self, rows: Tensor) -> Tensor:
         count = rows.numel() // self.in_features
@@ -79,7 +78,9 @@ class HalfLinear(torch.nn.Module):
 
     def first_rows(self, count: int) -> tuple[Tensor, Tensor | None]:
         """The first `count` rows of the weight and of the bias, in float32."""
-        weights, biases, length = [], [], 0
+        weights = list[Tensor]()
+        biases = list[Tensor]()
+        length = 0
         for part in self.packed:
             if length >= count:
                 break

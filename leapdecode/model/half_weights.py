@@ -1,8 +1,8 @@
 """Half weights: a model whose linear layers are those of `leapdecode.model.half_linear`.
 
 For processors that have no arithmetic for bfloat16. A bfloat16 weight fits float16 exactly, but for
-values below 2^-14, which change by at most 2^-25, and those above 65504: a layer that has one of
-these stays a layer in float32.
+values below 2^-14, which change by at most 2^-25, and those above 65504: a layer with such a large
+value stays in float32.
 
 The model itself becomes this one: each layer's own weight is dropped as soon as it is packed, so
 there is one copy in memory. Embeddings stay in 16 bits and are cast where they are looked up;
@@ -64,13 +64,13 @@ def suits(model: Any) -> bool:
     growth = sum(weight.nbytes for weight in cast) + sum(layer.weight.nbytes for layer in twice)
     growth += sum(2 * layer.out_features * (-layer.in_features % KERNEL_DEPTH) for layer in layers)
     free = free_bytes(torch.device("cpu"))
-    held = sum(weight.nbytes for weight in parameters)
-    return growth <= GROWTH * held or free is None or growth <= SHARE * free
+    size = sum(weight.nbytes for weight in parameters)
+    return growth <= GROWTH * size or free is None or growth <= SHARE * free
 
 
 def packs_soon(model: Any) -> bool:
-    """Whether it is packed before its first text, which begins on the weights as they were loaded
-    else. Those in float16 are not fast on a CPU.
+    """Whether it is packed before its first text. Else that text begins on the weights as they were
+    loaded, which in float16 would be slow on a CPU.
     """
     return to_pack(model) <= SOON or model.dtype != torch.bfloat16
 
@@ -124,15 +124,15 @@ def _pack_layer(model: Any, name: str, tables: list[torch.nn.Embedding], files: 
     """Put a layer with half weights in the place of the one of that name, if float16 holds it;
     returns how many values it has.
     """
-    parent_name, _, own_name = name.rpartition(".")
+    parent_name, _, child_name = name.rpartition(".")
     parent = model.get_submodule(parent_name)
-    layer = getattr(parent, own_name)
+    layer = getattr(parent, child_name)
     weight = layer.weight.detach()
     if not fits_half(weight):
         return weight.numel()
     tied = any(layer.weight is table.weight for table in tables)
-    half = HalfLinear(weight, layer.bias, tied)
-    setattr(parent, own_name, half.train(layer.training))
+    half_linear = HalfLinear(weight, layer.bias, tied)
+    setattr(parent, child_name, half_linear.train(layer.training))
     files.release(weight)
     return weight.numel()
 
@@ -151,29 +151,30 @@ def computes(model: Any) -> bool:
 
 
 def fits_half(weight: Tensor) -> bool:
-    """Whether float16 holds a weight in half precision: what is not finite or over `LARGEST` it
-    does not.
-    """
+    """Whether float16 holds a weight in half precision: all values finite, none above `LARGEST`."""
     least, greatest = weight.aminmax()
     return float(least) >= -LARGEST and float(greatest) <= LARGEST
 
 
 def _cast_the_rest(model: Any) -> None:
-    """Cast to float32 what is no half weight, and compute anew what configurations determine."""
-    others = [module for module in model.modules() if not isinstance(module, HalfLinear)]
-    tables = [module for module in others if _looks_up(module)]
-    elsewhere = {
+    """Cast to float32 what is no half weight, and compute anew what configurations determine.
+
+    An embedding whose weight a layer in float32 has, too, is cast with it.
+    """
+    unpacked = [module for module in model.modules() if not isinstance(module, HalfLinear)]
+    tables = [module for module in unpacked if _looks_up(module)]
+    multiplied = {
         id(weight)
-        for module in others
+        for module in unpacked
         if module not in tables
         for weight in module._parameters.values()
     }
     for table in tables:
-        if id(table.weight) not in elsewhere:
+        if id(table.weight) not in multiplied:
             table.__class__ = HalfEmbedding
-    kept = {id(module.weight) for module in others if type(module) is HalfEmbedding}
+    in_half = {id(module.weight) for module in unpacked if type(module) is HalfEmbedding}
     for weight in model.parameters():
-        if id(weight) not in kept and weight.dtype in DTYPES:
+        if id(weight) not in in_half and weight.dtype in DTYPES:
             weight.data = weight.data.float()
     _cast_buffers(model)
 
@@ -200,11 +201,11 @@ def _in_float32(model: Any, module: torch.nn.Module, name: str) -> Tensor:
         key: None if value is None else torch.nn.Parameter(value.to("meta"), requires_grad=False)
         for key, value in module._parameters.items()
     }
-    made = torch.full_like(stored, torch.nan, dtype=torch.float32)
-    stand_in._buffers = {**module._buffers, name: made}
+    initialized = torch.full_like(stored, torch.nan, dtype=torch.float32)
+    stand_in._buffers = {**module._buffers, name: initialized}
     with contextlib.suppress(Exception):  # a model's own code may raise anything
         model._init_weights(stand_in)
-    return stored.float() if made.isnan().any() else made
+    return stored.float() if initialized.isnan().any() else initialized
 
 
 ORIGINALS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by model

@@ -135,8 +135,10 @@ class MappedFiles:
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []  # first address, and the one behind the last
         with contextlib.suppress(OSError):
-            found = MAPPING.finditer(MAPS.read_text(errors="replace"))
-            self.ranges = [(int(one["first"], 16), int(one["end"], 16)) for one in found]
+            mappings = MAPPING.finditer(MAPS.read_text(errors="replace"))
+            self.ranges = [
+                (int(mapping["first"], 16), int(mapping["end"], 16)) for mapping in mappings
+            ]
 
     def release(self, tensor: torch.Tensor) -> None:
         """Give back the pages of a tensor that nobody reads soon, where it lies in such a file:
