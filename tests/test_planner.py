@@ -409,3 +409,26 @@ def test_the_former_name_still_works():
     assert [step.rows for step in old.steps] == [step.rows for step in new.steps]
     assert new.steps[0].rows <= 2 + 4  # the prompt's come on top
     assert max(step.rows for step in new.steps[1:]) <= 4
+
+
+@pytest.mark.parametrize("method", ["draft_model", "multi_candidate", "ouroboros", "auto"])
+def test_the_very_first_token_does_not_wait_for_the_draft(method, monkeypatch):
+    """Its prompt and its forwards would come before the target's first one."""
+    llm, order = LLM("demo", device="cpu", dtype="float32"), []
+    launch = llm.draft_runner.launch
+
+    def launch_draft(*arguments, **options):
+        order.append("draft")
+        return launch(*arguments, **options)
+
+    monkeypatch.setattr(llm.draft_runner, "launch", launch_draft)
+    for first in ("token", "draft"):  # a second text has its drafts at once
+        order.clear()
+        llm.generate(
+            find("code").prompts(1)[0],
+            method=method,
+            sampling=SamplingParams(max_tokens=24),
+            on_step=lambda *_: order.append("token"),
+        )
+        assert order[0] == first
+        assert "draft" in order

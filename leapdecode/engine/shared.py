@@ -77,6 +77,8 @@ class Shared:
                 del self.planners[next(iter(self.planners))]
             if method.asks_draft and isinstance(self.draft_runner, Runner):
                 planner.draft = self._new_planner(self.draft_runner, wanted, batch)
+                check = self.runner.check
+                planner.begun = wanted != AUTO or check is None or bool(check.seen)
         return self.planners[key]
 
     def _key(

@@ -56,6 +56,7 @@ class Planner:
     rows: int = 1  # of the last tree
     exact: int | None = None  # rows that exact decoding leaves each text at the moment
     beside_plain: bool = False  # the engine says so: a request in the batch does not guess
+    begun: bool = True  # False: the model's very first token is awaited, which drafts would delay
 
     def tell(self, active: int, beside_plain: bool) -> None:
         """How many sequences are in the batch, and whether one of them does not guess."""
@@ -202,6 +203,8 @@ class Planner:
 
         What is `sampled` for the rejection verifier cannot be cut later.
         """
+        if not self.begun:
+            return False
         size = len(tree)
         grows = len(level) * (width if sampled else 1)
         most = self.most(context)
@@ -220,6 +223,8 @@ class Planner:
         For a node that the walk reaches with chance r and whose likeliest candidate has chance c,
         a draft that is right with chance d gains r max(d - c, 0).
         """
+        if not self.begun:
+            return False
         if self.cost is None or self.draft is None or self.draft.cost is None:
             return True
         right = self.rates.drafts(1)
@@ -244,6 +249,7 @@ class Planner:
 
     def learn(self, tree: TokenTree, verdict: Verdict) -> None:
         """Take in what became of a tree's guesses, evaluated or not."""
+        self.begun = True
         if self.cost is not None and self.common is None:  # a batch trusts its means
             self.trust.learn(tree, self.rates.reached(tree), len(verdict.tokens) - 1)
         self.rates.learn_tree(tree, verdict)

@@ -23,6 +23,14 @@ PART_VALUES = 1 << 24  # of a weight that are packed at a time, in float32 meanw
 KERNEL_DEPTH = 512  # inputs: packed weights are padded to a multiple of it
 
 
+# At every call with a packed weight PyTorch looks for this name on it; where it is not there, the
+# object throws an exception in C++, which takes six times as long as all else around the product.
+if not hasattr(torch.ScriptObject, "__torch_function__"):
+    unchanged = torch._C._disabled_torch_function_impl
+    torch.ScriptObject.__torch_function__ = unchanged  # type: ignore[attr-defined]
+MULTIPLY = torch.ops.quantized.linear_dynamic_fp16.op
+
+
 class HalfLinear(torch.nn.Module):
     """[..., out] for [..., in], both in float32, by a weight [out, in] in float16.
 
@@ -72,9 +80,10 @@ class HalfLinear(torch.nn.Module):
         return self._product(padded)[:count].view(*rows.shape[:-1], self.out_features)
 
     def _product(self, rows: Tensor) -> Tensor:
-        multiply = torch.ops.quantized.linear_dynamic_fp16
-        products: list[Tensor] = [multiply(rows, part) for part in self.packed]
-        return products[0] if len(products) == 1 else torch.cat(products, -1)
+        if len(self.packed) == 1:
+            product: Tensor = MULTIPLY(rows, self.packed[0])
+            return product
+        return torch.cat([MULTIPLY(rows, part) for part in self.packed], -1)
 
     def first_rows(self, count: int) -> tuple[Tensor, Tensor | None]:
         """The first `count` rows of the weight and of the bias, in float32."""

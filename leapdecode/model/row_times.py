@@ -37,7 +37,7 @@ SHAPES = {
     "bfloat16": (1, 1.0, 1.05, 1.15, 1.46, 2.3, 3.8, 7.2),  # with arithmetic for it
     "emulated": (1, 1.6, 3.0, 5.6, 10.5, 20.0, 40.0, 80.0),  # half precision without it
     "int8": (1, 1, 1, 1.3, 1.73, 2.6, 4.5, 8.0),
-    "half": (1, 1.12, 1.35, 2.0, 2.4, 2.9, 3.8, 6.0, 7.8, 14.5),
+    "half": (1, 1.15, 1.35, 2.0, 2.2, 2.8, 3.6, 6.0, 7.8, 14.5),
 }
 LAYER = {"cpu": 0.15, "cuda": 0.06}  # milliseconds per layer that no weights take
 BANDWIDTH = {"cpu": 13e6, "cuda": 1.5e9}  # bytes of weights read in a millisecond

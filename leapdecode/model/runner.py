@@ -22,10 +22,11 @@ from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.generation_inputs import constant_arguments
-from leapdecode.model.half_linear import half_linears
+from leapdecode.model.half_linear import BLOCK, GRAIN, half_linears
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
 from leapdecode.model.launched import Launched
+from leapdecode.model.llama_layers import llama_layers
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import Prepacked
@@ -67,6 +68,7 @@ class Runner:
         self.device, self.dtype = self.layout.device, self.layout.dtype
         self.half = bool(half_linears(model))  # weights in float16, sums in float32
         self.folds = folds(model, self.device)
+        self.layers = llama_layers(model) if self.folds else None
         parameters = forward_parameters(model)
         self.cache_name = cache_name(parameters)
         self.keeps_logits = "logits_to_keep" in parameters
@@ -155,8 +157,12 @@ class Runner:
         return self.recorder.visible(slots) if self.recorder and recorded else bucketed(slots)
 
     def padded(self, rows: int, batch: int = 1) -> int:
-        """`rows` per sequence, rounded up to what exact decoding and recordings ask for."""
+        """`rows` per sequence, rounded up to what exact decoding, half weights and recordings ask
+        for.
+        """
         padded = self.exact.padded(rows, batch) if self.exact else rows
+        if self.half and batch == 1 and padded > BLOCK:  # rows that each layer would add
+            padded += -padded % GRAIN
         if self.recorder is None:
             return padded
         wider = self.recorder.padded(padded, few=batch == 1 and self.exact is None)
@@ -322,6 +328,10 @@ class Runner:
         recorded = self.recorder is not None and not self.fingerprint.opaque
         if self.recorder and recorded and self.recorder.takes(rows, num_logits, cache):
             return self.recorder(forward, given, cache, (takes, num_logits, self.programs))
-        with FOLDED if self.folds and not takes else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            if self.folds and not takes:
+                stack.enter_context(FOLDED)
+            if self.layers is not None and self.as_probed and not takes:
+                stack.enter_context(self.layers)
             logits: Tensor = forward(**given).logits
         return logits

@@ -1,0 +1,247 @@
+"""Decoder layers of Llama's form by fewer calls: the same operators on the same numbers.
+
+Where a model is small, a forward of few rows takes longer in the interpreter than in products:
+each layer calls nine modules, each norm and each rotation converts and slices. Here a layer is one
+function. Every operator that rounds is the one of the layer's own code, in its order, so the bits
+are the same.
+
+Which layers have this form is read off their code: the bytecode of their forwards, and of those of
+their attention, feed-forward and norms, is that of transformers' Llama, Mistral, Qwen 2 or Qwen 3.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from leapdecode.model.cache_names import CACHE
+from leapdecode.model.kv_store import SlotCache
+from leapdecode.model.replaced import Replaced
+
+LLAMA = "llama", "Llama"
+# whose attention differs from Llama's in what it tells the attention function, or in norms of heads
+ATTENTIONS = (LLAMA, ("qwen2", "Qwen2"), ("mistral", "Mistral"), ("qwen3", "Qwen3"))
+PARTS = {
+    "self_attn": "Attention",
+    "mlp": "MLP",
+    "input_layernorm": "RMSNorm",
+    "post_attention_layernorm": "RMSNorm",
+}
+HEAD_NORMS = ("q_norm", "k_norm")
+
+
+class LlamaLayers(Replaced):
+    """Inside its `with` block a model's layers of this form compute by fewer calls.
+
+    Calls with another cache than ours, or in training, run the layer's own code.
+
+    Attributes:
+        layers: those of this form; there may be none.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.layers = [module for module in model.modules() if has_form(module)]
+        self.shared = Shared()
+        super().__init__(self.layers, [shortened(layer, self.shared) for layer in self.layers])
+
+    def refresh(self) -> None:
+        self.shared.embeddings = None
+
+
+class Shared:
+    """What all layers of a forward have in common, made by the first one that asks for it.
+
+    Attributes:
+        embeddings: the cosines and sines [B, R, D] that it was made of.
+        cosines, sines: [B, 1, R, D], the sines with the sign of what they are multiplied with: of
+            the second half of a head, which `roll` puts first, the negative is meant.
+        attend: the attention function.
+    """
+
+    embeddings: Any = None
+    cosines: Tensor
+    sines: Tensor
+    attend: Callable[..., Any]
+
+    def take(self, embeddings: tuple[Tensor, Tensor], config: Any) -> None:
+        """Begin another forward."""
+        cosines, sines = embeddings
+        half = sines.shape[-1] // 2
+        self.embeddings = embeddings
+        self.cosines = cosines.unsqueeze(1)
+        self.sines = torch.cat((-sines[..., :half], sines[..., half:]), -1).unsqueeze(1)
+        self.attend = ALL_ATTENTION_FUNCTIONS[config._attn_implementation]
+
+    def rotated(self, heads: Tensor) -> Tensor:
+        """[B, H, R, D] with rotary positions."""
+        half = heads.shape[-1] // 2
+        return heads * self.cosines + torch.roll(heads, half, -1) * self.sines
+
+
+KNOWN: WeakKeyDictionary[Any, LlamaLayers] = WeakKeyDictionary()  # by model, whoever decodes
+
+
+def llama_layers(model: Any) -> LlamaLayers | None:
+    """A model's layers of this form, on a CPU; None where it has none."""
+    if model not in KNOWN:
+        KNOWN[model] = LlamaLayers(model)
+    return KNOWN[model] if KNOWN[model].layers else None
+
+
+def shortened(layer: Any, shared: Shared) -> Callable[..., Any]:
+    """The forward of a layer, as one function."""
+    attention, mlp = layer.self_attn, layer.mlp
+    products = attention._modules  # looked up when they are used: they may be packed meanwhile
+    feed_forward, activate = mlp._modules, mlp.act_fn
+    before_attention = norm_of(layer.input_layernorm)
+    before_mlp = norm_of(layer.post_attention_layernorm)
+    of_queries, of_keys = (
+        norm_of(getattr(attention, name)) if hasattr(attention, name) else None
+        for name in HEAD_NORMS
+    )
+    place, size, config = attention.layer_idx, attention.head_dim, attention.config
+    told = {}
+    if not same_code(attention, LLAMA, "Attention"):
+        window = getattr(attention, "sliding_window", getattr(config, "sliding_window", None))
+        told["sliding_window"] = window
+    usual = type(layer).forward
+
+    def forward(
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        position_embeddings: tuple[Tensor, Tensor] | None = None,
+        **options: Any,
+    ) -> Any:
+        cache = options.get(CACHE)
+        if type(cache) is not SlotCache or position_embeddings is None or layer.training:
+            return usual(
+                layer,
+                hidden_states,
+                attention_mask=attention_mask,
+                position_embeddings=position_embeddings,
+                **options,
+            )
+        if shared.embeddings is not position_embeddings:
+            shared.take(position_embeddings, config)
+        shape = hidden_states.shape[:-1]
+        by_heads = (*shape, -1, size)
+        rows = before_attention(hidden_states)
+        queries = products["q_proj"].forward(rows).view(by_heads)
+        keys = products["k_proj"].forward(rows).view(by_heads)
+        values = products["v_proj"].forward(rows).view(by_heads).transpose(1, 2)
+        if of_queries is not None and of_keys is not None:
+            queries, keys = of_queries(queries), of_keys(keys)
+        queries = shared.rotated(queries.transpose(1, 2))
+        keys = shared.rotated(keys.transpose(1, 2))
+        keys, values = cache.layers[place].update(keys, values)
+        del options[CACHE]
+        heads, _ = shared.attend(
+            attention,
+            queries,
+            keys,
+            values,
+            attention_mask,
+            dropout=0.0,
+            scaling=attention.scaling,
+            **told,
+            **options,
+        )
+        hidden_states = hidden_states + products["o_proj"].forward(heads.reshape(*shape, -1))
+        rows = before_mlp(hidden_states)
+        gates = activate.forward(feed_forward["gate_proj"].forward(rows))
+        rows = gates * feed_forward["up_proj"].forward(rows)
+        return hidden_states + feed_forward["down_proj"].forward(rows)
+
+    return forward
+
+
+def norm_of(module: Any) -> Callable[[Tensor], Tensor]:
+    """The forward of a root mean square norm, which computes in float32."""
+    parameters, size = module._parameters, torch.tensor(float(module.weight.shape[-1]))
+    epsilon = torch.tensor(module.variance_epsilon)
+
+    def forward(rows: Tensor) -> Tensor:
+        weight: Tensor = parameters["weight"]
+        wide = rows if rows.dtype is torch.float32 else rows.float()
+        squares = (wide * wide).sum(-1, keepdim=True)
+        normed = wide * torch.addcdiv(epsilon, squares, size).rsqrt()
+        return weight * (normed if rows is wide else normed.to(rows.dtype))
+
+    return forward
+
+
+def has_form(module: Any) -> bool:
+    """Whether a module is a layer of Llama's form, which nobody has changed."""
+    if not all(hasattr(module, part) for part in PARTS):
+        return False
+    attention, mlp = module.self_attn, module.mlp
+    inner = list(module.modules())
+    if any("forward" in vars(one) or one._forward_hooks or one._forward_pre_hooks for one in inner):
+        return False
+    if attention.config._attn_implementation != "sdpa":
+        return False
+    norms = [module.input_layernorm, module.post_attention_layernorm]
+    norms += [getattr(attention, name) for name in HEAD_NORMS if hasattr(attention, name)]
+    return (
+        same_code(module, LLAMA, "DecoderLayer")
+        and same_code(mlp, LLAMA, "MLP")
+        and all(same_code(norm, LLAMA, "RMSNorm") for norm in norms)
+        and any(same_code(attention, family, "Attention") for family in ATTENTIONS)
+        and rotates_as_llama(attention)
+    )
+
+
+def same_code(module: Any, family: tuple[str, str], part: str) -> bool:
+    """Whether a module's forward has the code of that part of a family of models."""
+    reference = class_of(family, part)
+    if reference is None:
+        return False
+    kind: Any = type(module)
+    return kind is reference or code(kind) == code(reference)
+
+
+def rotates_as_llama(attention: Any) -> bool:
+    """Whether an attention's code finds Llama's rotary positions by their name."""
+    reference = class_of(LLAMA, "Attention")
+    if reference is None:
+        return False
+    name = "apply_rotary_pos_emb"
+    rotations = [
+        inspect.unwrap(kind.forward).__globals__.get(name) for kind in (type(attention), reference)
+    ]
+    if None in rotations:
+        return False
+    one, other = (meaning(inspect.unwrap(rotation).__code__) for rotation in rotations)
+    return one == other
+
+
+@functools.cache
+def class_of(family: tuple[str, str], part: str) -> Any:
+    """A class of transformers, if it is there."""
+    folder, name = family
+    try:
+        module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    except ImportError:
+        return None
+    return getattr(module, name + part, None)
+
+
+@functools.cache
+def code(kind: Any) -> tuple[Any, ...]:
+    """What a class's forward does."""
+    return meaning(inspect.unwrap(kind.forward).__code__)
+
+
+def meaning(of: CodeType) -> tuple[Any, ...]:
+    """What a function does: its instructions, and the names and constants that they use."""
+    constants = tuple(one for one in of.co_consts if not isinstance(one, str))
+    return of.co_code, of.co_names, of.co_varnames, constants
