@@ -161,6 +161,23 @@ def test_doctor():
     assert re.search(r"a draft's forward of one row costs \d\.\d", shown)
 
 
+def test_doctor_times_transformers_beside_ours():
+    asked = ["doctor", "--repeats", "1", "--rows"]
+    table = json.loads(run(*asked, "--json").stdout)["row_table"]
+    names = ["leapdecode", "transformers float32", "transformers bfloat16"]
+    assert [way["name"] for way in table["ways"]] == names
+    for way in table["ways"]:
+        assert len(way["milliseconds"]) == len(table["rows"])
+        assert min(way["milliseconds"]) > 0
+    ours, single, double = (
+        way["share_of_bandwidth"] * way["milliseconds"][0] for way in table["ways"]
+    )
+    assert ours == pytest.approx(single) == pytest.approx(2 * double)  # the demo is in float32
+    shown = run(*asked, text=True).stdout
+    assert "transformers bfloat16" in shown
+    assert re.search(r"memory is read at \d+\.\d GB a second", shown)
+
+
 BAD = {
     "unknown method": (["generate", "x", "--method", "lookahed"], 2, "did you mean 'lookahead'"),
     "unknown option": (["generate", "x", "--method", "lookahead", "-o", "windw=3"], 2, "'window'"),

@@ -71,7 +71,7 @@ def test_the_first_text_is_the_loaded_models_and_later_ones_the_packed_models(fo
     assert llm.runner.half
     assert llm.model is model
     assert text(llm, texts.prompt) == texts.by_packed
-    assert not llm.packing.waiting
+    assert not llm.packing.waits
 
 
 def test_a_text_keeps_to_the_weights_that_it_began_with(folder, texts):
@@ -94,12 +94,24 @@ def test_what_is_kept_of_the_first_text_is_not_used_by_others(folder, texts):
     assert result.token_ids == texts.by_packed
 
 
-def test_a_draft_is_packed_too(folder, texts):
+def test_a_draft_computes_in_8_bits_from_the_second_text_on(folder, texts):
     llm = LLM(folder, draft=folder)
     assert text(llm, texts.prompt, method="draft_model") == texts.as_loaded
+    assert llm.draft_runner.quantized is None
     assert text(llm, texts.prompt, method="draft_model") == texts.by_packed
     assert llm.runner.half
-    assert llm.draft_runner.half
+    assert llm.draft_runner.quantized == "int8"
+    assert not llm.draft_runner.half
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_drafts_own_dtype_is_kept(folder, texts, dtype):
+    llm = LLM(folder, draft=folder, draft_dtype=dtype)
+    for _ in range(2):
+        text(llm, texts.prompt, method="draft_model")
+    assert llm.draft_runner.quantized is None
+    assert llm.draft_runner.dtype == getattr(torch, dtype)
+    assert llm.runner.half
 
 
 def trained(model):

@@ -28,6 +28,14 @@ DeviceOption = Annotated[
     typer.Option(help="auto, cpu, cuda, cuda:1, ..., offload (what does not fit)"),
 ]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
+DraftDtypeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DTYPE",
+        help="of the draft: int8, or as --dtype; auto: int8 for larger ones where the CPU computes "
+        "so faster. The text is the same",
+    ),
+]
 AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]
 TrustOption = Annotated[
     bool, typer.Option("--trust-remote-code", help="run code that comes with the model")
@@ -60,8 +68,8 @@ QuantizeOption = Annotated[
     str | None,
     typer.Option(
         metavar="int8",
-        help="compute in 8-bit integers, on a CPU with VNNI: faster for models of about a billion "
-        "parameters; the text is the quantized model's",
+        help="compute in 8-bit integers, on a CPU: faster for models of half a billion parameters "
+        "and more; the text is the quantized model's",
     ),
 ]
 CacheMemoryOption = Annotated[
@@ -194,6 +202,7 @@ def open_llm(
     generation_config: str = "auto",
     keep_gguf: bool = True,
     packed: bool = True,
+    draft_dtype: str = "auto",
 ) -> Any:
     """The LLM of a command; stderr says what takes time, and that it decodes plainly if it does."""
     _show_log()
@@ -209,7 +218,7 @@ def open_llm(
         exact="auto" if exact is None else exact,
         prepack="auto" if prepack is None else prepack, quantize=quantize, compile=compiled,
         cache_memory=cache_memory, prefix_cache=prefix_cache, tensor_parallel=tensor_parallel,
-        generation_config=generation_config, keep_gguf=keep_gguf,
+        generation_config=generation_config, keep_gguf=keep_gguf, draft_dtype=draft_dtype,
     )  # fmt: skip
     if packed:
         llm.pack()

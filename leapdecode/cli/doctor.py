@@ -23,6 +23,10 @@ def doctor(
     repeats: Annotated[
         int, typer.Option(min=1, help="forwards per row count; the median is shown")
     ] = 9,
+    rows: Annotated[
+        bool,
+        typer.Option("--rows", help="also time transformers' own forwards and reads of memory"),
+    ] = False,
     json: JsonOption = False,
     *,
     models: Models,
@@ -32,13 +36,16 @@ def doctor(
     Versions, device, attention; whether the model can verify token trees; what rows cost here, with
     the draft's if there is one. The row-cost curve is the time of one forward against the tokens it
     evaluates per text: where it is flat, guesses are nearly free. The curves are kept: --budget
-    auto goes by them.
+    auto goes by them. With --rows a second table has forwards by transformers' own code, in turns
+    with ours, and what share of the memory's read bandwidth a forward of one row reaches.
 
     Examples:
 
       leapdecode doctor
 
       leapdecode doctor -m path/to/model --dtype bfloat16 --json
+
+      leapdecode doctor -m path/to/model --rows
     """
     llm = models.open(fallback=True, split=True)
     report = {
@@ -46,6 +53,7 @@ def doctor(
         **_facts(llm),
         "batch_size": batch_size,
         **_examine(llm, repeats, batch_size),
+        "row_table": _row_table(llm, repeats) if rows else None,
     }
     if json:
         print_json(report)
@@ -129,6 +137,22 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
         "row_costs": costs[0],
         "draft_row_costs": costs[1] if len(costs) > 1 else [],
     }
+
+
+def _row_table(llm: Any, repeats: int) -> dict[str, Any] | None:
+    """What rows take here and by transformers; None for a model that is decoded plainly."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from leapdecode.model.row_table import row_table
+    from leapdecode.model.runner import Runner
+
+    if not isinstance(llm.runner, Runner):
+        return None
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("timing transformers' forwards beside ours", total=repeats + 1)
+        return row_table(llm.runner, repeats, lambda: progress.advance(bar)).as_dict()
 
 
 def _measure(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from leapdecode.model.memory import readable
@@ -24,6 +24,12 @@ def print_report(report: dict[str, Any]) -> None:
             report["draft_row_costs"][0]["milliseconds"] / report["row_costs"][0]["milliseconds"]
         )
         console.print(Text(f"a draft's forward of one row costs {share:.2f} of the target's"))
+    if report["row_table"]:
+        console.print(_row_table(report["row_table"]))
+        read = report["row_table"]["read_bandwidth"] / 1e9
+        console.print(
+            Text(f"memory is read at {read:.1f} GB a second; share: of one row's forward")
+        )
 
 
 def _facts(report: dict[str, Any]) -> list[tuple[str, str]]:
@@ -89,4 +95,15 @@ def _curve(costs: list[dict[str, Any]], title: str) -> Any:
             at = [cost for cost in costs if (cost["context"], cost["rows"]) == (context, rows)]
             cells.append(f"{at[0]['milliseconds']:7.2f} ms {at[0]['ratio']:5.2f}x" if at else "")
         table.add_row(str(rows), *cells)
+    return table
+
+
+def _row_table(times: dict[str, Any]) -> Any:
+    counts = [str(rows) for rows in times["rows"]]
+    table = Table(
+        Column("rows", no_wrap=True), *counts, "share", title="milliseconds of a forward, in turns"
+    )
+    for way in times["ways"]:
+        cells = [f"{milliseconds:.1f}" for milliseconds in way["milliseconds"]]
+        table.add_row(way["name"], *cells, f"{way['share_of_bandwidth']:.0%}")
     return table

@@ -12,6 +12,7 @@ from leapdecode.cli.common import (
     CacheMemoryOption,
     CompileOption,
     DeviceOption,
+    DraftDtypeOption,
     DraftOption,
     DtypeOption,
     ExactOption,
@@ -57,6 +58,7 @@ class Models:
     fallback: FallbackOption = True
     generation_config: GenerationConfigOption = "auto"
     no_keep: NoKeepOption = False
+    draft_dtype: DraftDtypeOption = "auto"
 
     @property
     def has_draft(self) -> bool:
@@ -86,14 +88,18 @@ class Models:
             exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
             prefix_cache=prefix_cache, quantize=self.quantize, tensor_parallel=several,
             generation_config=self.generation_config, keep_gguf=not self.no_keep, packed=packed,
+            draft_dtype=self.draft_dtype,
         )  # fmt: skip
 
 
 def takes_model(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of `Models`, but those named, in place of its argument `models`.
+    """Give a command the options of `Models`, but those named, in place of its argument `models`;
+    without "draft" it has none of how that is loaded.
 
     The command is called with all of them as one object.
     """
+    if "draft" in without:
+        without = (*without, "draft_dtype")
     hints = get_type_hints(Models, include_extras=True)
     options = [
         inspect.Parameter(

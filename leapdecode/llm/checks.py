@@ -6,7 +6,7 @@ from typing import Any
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import AUTO
 from leapdecode.errors import ForkedProcess, OptionError, UnsupportedModel
-from leapdecode.model.int8 import check_quantize
+from leapdecode.model.int8 import INT8, check_quantize
 
 
 def check_causal_model(model: Any, role: str) -> None:
@@ -92,9 +92,13 @@ def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> No
         )
 
 
-def check_loading(exact: Any, prepack: Any, quantize: Any) -> None:
+def check_loading(
+    exact: Any, prepack: Any, quantize: Any, compiled: bool, draft_dtype: Any
+) -> None:
     """Raise `OptionError` for a value that says nothing of how a model is loaded."""
     for name, value in (("exact", exact), ("prepack", prepack)):
         if value != AUTO and not isinstance(value, bool):
             raise OptionError(f"{name}={value!r} must be 'auto', True or False")
-    check_quantize(quantize)
+    check_quantize(quantize, compiled)
+    if draft_dtype == INT8:
+        check_quantize(INT8, compiled)

@@ -1,4 +1,4 @@
-"""Half weights of larger models are packed behind the first text, which need not wait for them.
+"""The weights of larger models are packed behind the first text, which need not wait for them.
 
 A text keeps to the weights that it began with, so this happens between two texts.
 """
@@ -9,30 +9,42 @@ from typing import Any
 
 from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.half_weights import packs_soon, suits
+from leapdecode.model.int8 import supported
 from leapdecode.model.load import packed_in_half
 
 
 class LaterPacking:
-    """Those `models`, just loaded by name, that are too large to be packed before the first text.
+    """A target and a draft, just loaded by name, that are too large to be packed before the first
+    text; None for others.
 
-    One that somebody changes meanwhile (an adapter, a hook, training) stays as it is.
+    The target gets half weights, unless somebody changes it meanwhile (an adapter, a hook,
+    training). The linear layers of the draft are to compute in 8-bit integers.
+
+    Attributes:
+        draft_waits: whether the draft is still to be quantized, by whoever asks.
     """
 
-    def __init__(self, models: list[Any]) -> None:
-        self.waiting = [
-            (model, fingerprint(model))
-            for model in models
-            if suits(model) and not packs_soon(model)
-        ]
+    def __init__(self, target: Any, draft: Any) -> None:
+        self.target = target if _is_large(target) else None
+        self.draft_waits = _is_large(draft) and supported()
+        self.when_loaded = None if self.target is None else fingerprint(self.target)
 
-    def pack(self) -> list[Any]:
-        """Pack the models that are as they were loaded; returns those whose own code does not go
-        with half weights, which have to be loaded again.
+    @property
+    def waits(self) -> bool:
+        """Whether anything is to be packed."""
+        return self.target is not None or self.draft_waits
+
+    def pack(self) -> bool:
+        """Pack the target if it is as it was loaded; returns False where its own code does not go
+        with half weights, so that it has to be loaded again.
         """
-        unchanged = [
-            model
-            for model, when_loaded in self.waiting
-            if suits(model) and not model.training and fingerprint(model).same(when_loaded)
-        ]
-        self.waiting = []
-        return [model for model in unchanged if not packed_in_half(model)]
+        model, before = self.target, self.when_loaded
+        self.target, self.draft_waits, self.when_loaded = None, False, None
+        if model is None or before is None or model.training or not suits(model):
+            return True
+        return not fingerprint(model).same(before) or packed_in_half(model)
+
+
+def _is_large(model: Any) -> bool:
+    """Whether it waits for its half weights."""
+    return model is not None and suits(model) and not packs_soon(model)

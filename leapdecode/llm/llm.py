@@ -29,6 +29,7 @@ from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many, pla
 from leapdecode.llm.result import Piece
 from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
+from leapdecode.model.int8 import INT8
 from leapdecode.model.load import make_exact, prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.plain import PlainRunner
@@ -52,6 +53,9 @@ class LLM:
             On a CPU without arithmetic for bfloat16, dtype "auto" holds half-precision weights in
             float16 and computes in float32, see `leapdecode.model.half_weights`; larger models
             begin so with the second text, see `pack`.
+        draft_dtype: "auto", "int8" or a dtype, of the draft. Its rounding never touches a text, so
+            "auto" lets the linear layers of a draft of more than 150 million weights compute in
+            8-bit integers, where the target would have half weights; else it is `dtype`.
             Device "offload" keeps layers that do not fit in the CPU's memory or on disk.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: a model that cannot verify token trees is decoded plainly, see `plain_reason`;
@@ -65,8 +69,8 @@ class LLM:
             weights in oneDNN's own layout. "auto" does so for models given by name, where it is
             faster and the copies take at most 30% of the free memory. Weights that
             change are packed anew. False leaves models as transformers loads them.
-        quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU with
-            VNNI. Faster for about a billion parameters; the text is the quantized model's.
+        quantize: "int8": the linear layers of both models compute in 8-bit integers, on a CPU.
+            Faster for half a billion parameters and more; the text is the quantized model's.
         compile: run the layers of small forwards of both models through `torch.compile`: faster
             steps for ten seconds or more at loading. Batches and plain fallbacks run uncompiled.
         cache_memory: most bytes that cached keys and values may take, as a number or as text like
@@ -111,11 +115,12 @@ class LLM:
         tensor_parallel: bool = False,
         generation_config: str = "auto",
         keep_gguf: bool = True,
+        draft_dtype: Any = "auto",
     ) -> None:
         check_tokenizer(tokenizer)
         check_generation_config(generation_config)
         limit = None if cache_memory is None else parse_size(cache_memory)
-        check_loading(exact, prepack, quantize)
+        check_loading(exact, prepack, quantize, compile, draft_dtype)
         ranks = joined(device) if tensor_parallel else ALONE
         check_whole(ranks, compile=compile, quantize=quantize, prepack=prepack is True)
         options = (device, dtype, attn_implementation, trust_remote_code, keep_gguf)
@@ -124,11 +129,14 @@ class LLM:
         computes_otherwise = compile or quantize is not None or tensor_parallel
         half = holds_half(device, dtype, prepack, computes_otherwise)
         self._load_target = partial(load, model, "target", options, tokenizer, ranks)
-        self._load_draft = partial(load, draft, "draft", options, None)
+        own = draft_dtype in (AUTO, INT8)  # the target's way, but for its linear layers
+        of_draft = (device, dtype if own else draft_dtype, *options[2:])
+        self._load_draft = partial(load, draft, "draft", of_draft, None)
+        half_draft = half and draft_dtype == AUTO
         self.model, self.tokenizer = self._load_target(half=half)
         self.draft: Any = None
         if draft is not None:
-            self.draft, draft_tokenizer = self._load_draft(half=half)
+            self.draft, draft_tokenizer = self._load_draft(half=half_draft)
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
         self._prepare_target = partial(
             prepare,
@@ -144,8 +152,9 @@ class LLM:
             fallback=False,
             prepack=ranks.size == 1 and prepacks(prepack, draft),
             compiled=compile,
-            quantize=quantize,
+            quantize=INT8 if draft_dtype == INT8 else quantize,
             ranks=ranks,
+            role="draft",
         )
         self.ranks = ranks
         self.cache_limit = limit
@@ -156,12 +165,10 @@ class LLM:
         self.lock = threading.RLock()
         self.engines: WeakSet[Engine] = WeakSet()  # of texts that have begun
         self.has_begun = False  # whether there was a first text
-        loaded_here = []
-        if half and isinstance(model, str | Path):
-            loaded_here.append(self.model)
-        if half and isinstance(draft, str | Path):
-            loaded_here.append(self.draft)
-        self.packing = LaterPacking(loaded_here)
+        self.packing = LaterPacking(
+            self.model if half and isinstance(model, str | Path) else None,
+            self.draft if half_draft and isinstance(draft, str | Path) else None,
+        )
         self._prepare()
         self.model_defaults.warn()
 
@@ -179,8 +186,8 @@ class LLM:
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
 
     def pack(self) -> None:
-        """Pack half weights that would be packed before the second text; nothing where there are
-        none, or while a text is under way.
+        """Pack weights that would be packed before the second text; nothing where there are none,
+        or while a text is under way.
 
         Models of more than 150 million weights decode their first text by the weights as they were
         loaded, so that it begins at once. Call this where later texts must be the first one's to
@@ -188,13 +195,13 @@ class LLM:
         """
         check_process(self.pid)
         with self.lock:
-            if not self.packing.waiting or any(engine.busy for engine in self.engines):
+            packing = self.packing
+            if not packing.waits or any(engine.busy for engine in self.engines):
                 return
-            unfit = self.packing.pack()
-            if any(model is self.model for model in unfit):
+            if packing.draft_waits:
+                self._prepare_draft = partial(self._prepare_draft, quantize=INT8)
+            if not packing.pack():
                 self.model, _ = self._load_target()
-            if any(model is self.draft for model in unfit):
-                self.draft, _ = self._load_draft()
             self._prepare()
 
     def _begin(self) -> None:

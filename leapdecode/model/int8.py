@@ -1,9 +1,11 @@
-"""Linear layers in 8-bit integers, on CPUs with VNNI: another model, whose text is its own.
+"""Linear layers in 8-bit integers, on CPUs: another model, whose text is its own.
 
 A weight is rounded to 8 bits with a scale per output, when it is packed; an input with a scale per
 row, in every forward. Their product is a sum of whole numbers, so its bits do not depend on how
-many rows are computed together. oneDNN computes it from packed weights
-(`onednn::qlinear_pointwise`, which TorchInductor calls for quantized models).
+many rows are computed together. With VNNI oneDNN computes it from packed weights
+(`onednn::qlinear_pointwise`, which TorchInductor calls for quantized models), with AVX2 alone
+FBGEMM (`quantized::linear_with_input_q_dq_qweight_dq_output_fp32`). AVX2 adds two products in 16
+bits, which inputs of 8 bits would overflow, so they have 7 there.
 
 Weights alone in 8 bits (torchao's weight-only form, `aten::_weight_int8pack_mm`) are no help here:
 the kernel takes its rows one by one, so eight take as long as eight products.
@@ -11,6 +13,8 @@ the kernel takes its rows one by one, so eight take as long as eight products.
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,32 +23,74 @@ from torch import Tensor
 
 from leapdecode.errors import OptionError
 from leapdecode.model.graph_ops import define
+from leapdecode.model.half_linear import ENGINE, PART_VALUES
 from leapdecode.model.prepacked import PackedLinears, Prepacked, Step, linear_layers
 
 INT8 = "int8"
 GREATEST = 127  # of a quantized number
 ZERO = 128  # inputs are unsigned: this stands for zero
+FEWER, FEWER_ZERO = 63, 64  # the same of inputs in 7 bits
 SMALLEST = 1e-12  # scale, of rows and weights that are zero
 
 
-def check_quantize(quantize: str | None) -> None:
+def check_quantize(quantize: str | None, compiled: bool = False) -> None:
     """Raise `OptionError` for what is unknown, and where this machine has no kernel for it."""
     if quantize not in (None, INT8):
         raise OptionError(f"quantize={quantize!r}: the one kind is {INT8!r}")
     if quantize == INT8 and not supported():
-        raise OptionError("quantize='int8' needs a CPU with VNNI, and PyTorch with oneDNN")
+        raise OptionError("quantize='int8' needs a CPU with AVX2, and PyTorch with its kernels")
+    if quantize == INT8 and compiled and not has_vnni():
+        raise OptionError("quantize='int8' with compile=True needs a CPU with VNNI")
 
 
 def supported() -> bool:
-    """Whether sums of 8-bit products neither overflow nor take a slow way here."""
+    """Whether there is a kernel here whose sums of 8-bit products do not overflow."""
+    return has_vnni() or has_fbgemm()
+
+
+def has_vnni() -> bool:
+    """Whether oneDNN's kernel is there, and the instructions without which it is slow."""
     has_kernel = hasattr(torch.ops.onednn, "qlinear_pointwise")
     return has_kernel and torch.backends.mkldnn.is_available() and torch.cpu._is_vnni_supported()
 
 
-def quantized(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """[..., n] numbers from -127 to 127, to be rounded, and each row's scale [..., 1]: float32."""
-    scale = rows.abs().amax(-1, keepdim=True).float().div_(GREATEST).clamp_min_(SMALLEST)
+@functools.cache
+def has_fbgemm() -> bool:
+    """Whether FBGEMM's kernel is there, and multiplies."""
+    name = "linear_with_input_q_dq_qweight_dq_output_fp32"
+    if ENGINE not in torch.backends.quantized.supported_engines:
+        return False
+    if not hasattr(torch.ops.quantized, name):
+        return False
+    try:
+        layer = torch.nn.Linear(16, 16, bias=False)
+        torch.nn.init.eye_(layer.weight)
+        product = FbgemmLinears([layer]).product(torch.ones(1, 16))
+    except (RuntimeError, AttributeError):
+        return False
+    return bool((product == 1).all())
+
+
+def quantized(rows: Tensor, greatest: int = GREATEST) -> tuple[Tensor, Tensor]:
+    """[..., n] numbers from -`greatest` to `greatest`, to be rounded, and each row's scale
+    [..., 1]: float32.
+    """
+    scale = rows.abs().amax(-1, keepdim=True).float().div_(greatest).clamp_min_(SMALLEST)
     return rows / scale, scale
+
+
+def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """[out, in] in 8-bit integers, and the scale of each output [out]; some rows at a time, because
+    they are float32 meanwhile.
+    """
+    step = max(PART_VALUES // weight.shape[1], 1)
+    numbers = torch.empty(weight.shape, dtype=torch.int8)
+    scales = torch.empty(len(weight))
+    for first in range(0, len(weight), step):
+        shares, scale = quantized(weight[first : first + step].float())
+        numbers[first : first + step] = shares.round_()
+        scales[first : first + step] = scale.flatten()
+    return numbers, scales
 
 
 KNOWN: WeakKeyDictionary[Any, Prepacked] = WeakKeyDictionary()  # by model, whoever decodes with it
@@ -58,22 +104,21 @@ def quantized_model(model: Any, step: Step) -> Prepacked:
     if not linear_layers(model):
         raise OptionError(f"quantize='int8': {type(model).__name__} has no linear layers on a CPU")
     if model not in KNOWN:
-        KNOWN[model] = Prepacked(model, step, Int8Linears)
+        KNOWN[model] = Prepacked(model, step, OneDnnLinears if has_vnni() else FbgemmLinears)
     else:
         KNOWN[model].repack()
     return KNOWN[model]
 
 
-class Int8Linears(PackedLinears):
-    """Linear layers that are given the same input, as one product of 8-bit numbers."""
+class OneDnnLinears(PackedLinears):
+    """Linear layers that are given the same input, as one product of 8-bit numbers by oneDNN."""
 
     name = quantized = INT8
 
     def pack_weight(self, weight: Tensor) -> None:
         """Quantize and pack [out, in]."""
-        shares, scale = quantized(weight.float())
-        self.packed = torch.ops.onednn.qlinear_prepack(shares.round_().to(torch.int8), None)
-        self.scale = scale.flatten()
+        numbers, self.scale = rounded(weight)
+        self.packed = torch.ops.onednn.qlinear_prepack(numbers, None)
         self.zero = torch.zeros(len(weight), dtype=torch.int32)
 
     def product(self, rows: Tensor) -> Tensor:
@@ -82,6 +127,28 @@ class Int8Linears(PackedLinears):
         unsigned = shares.add_(ZERO + 0.5).to(torch.uint8)
         multiply = torch.ops.leapdecode.int8_linear if torch.compiler.is_compiling() else _multiply
         found = multiply(unsigned, self.packed, self.scale, self.zero) * scale
+        return (found if self.bias is None else found + self.bias).to(rows.dtype)
+
+
+class FbgemmLinears(PackedLinears):
+    """The same by FBGEMM, from inputs in 7 bits."""
+
+    name = quantized = INT8
+
+    def pack_weight(self, weight: Tensor) -> None:
+        """Quantize and pack [out, in]."""
+        numbers, scale = rounded(weight)
+        zeros = torch.zeros(len(weight), dtype=torch.long)
+        with warnings.catch_warnings():  # PyTorch means to replace its quantized tensors some day
+            warnings.simplefilter("ignore", UserWarning)
+            tensor = torch._make_per_channel_quantized_tensor(numbers, scale.double(), zeros, 0)
+            self.packed = torch.ops.quantized.linear_prepack(tensor, None)
+
+    def product(self, rows: Tensor) -> Tensor:
+        """[..., out] for [..., in], in the dtype of `rows`."""
+        shares, scale = quantized(rows, FEWER)
+        multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.op
+        found: Tensor = multiply(shares, 1.0, FEWER_ZERO, self.packed).mul_(scale)
         return (found if self.bias is None else found + self.bias).to(rows.dtype)
 
 

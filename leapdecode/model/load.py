@@ -206,6 +206,7 @@ def prepare(
     prepack: str | bool = False,
     quantize: str | None = None,
     ranks: Ranks = ALONE,
+    role: str = "model",
 ) -> Runner | PlainRunner:
     """What decodes a model: a runner, or a plain one where its class cannot verify trees.
 
@@ -227,7 +228,7 @@ def prepare(
         runner.ranks = ranks
         runner.may_be_plain = plainly
         if quantize == INT8:
-            with Waiting("quantizing the model's weights"):
+            with Waiting(f"quantizing the {role}'s weights"):
                 runner.prepacked = quantized_model(model, runner.try_rows)
         elif prepack:
             _prepack(runner, prepack)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -137,7 +138,9 @@ class Prepacked(Replaced):
 
     def __init__(self, model: Any, step: Step, kind: type[PackedLinears] = PackedLinears) -> None:
         groups = _groups(linear_layers(model), step)
-        self.kind, self.packed = kind, [kind(group) for group in groups]
+        self.kind = kind
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            self.packed = list(pool.map(kind, groups))
         parts = [Part(one, place) for one in self.packed for place in range(len(one.sizes))]
         layers = [layer for group in groups for layer in group]
         super().__init__(layers, [part.forward for part in parts])
