@@ -257,7 +257,7 @@ def test_bad_input_is_one_line(case):
     arguments, lines, code, words = BAD[case]
     done = run("chat", *arguments, lines=lines)
     assert (done.returncode, done.stdout) == (code, b"")
-    (said,) = done.stderr.decode().splitlines()
+    (said,) = commands.errors(done)
     assert said.startswith("error: ")
     assert words in said
 
@@ -279,7 +279,7 @@ def test_the_command_refuses_a_model_without_a_template(llm, tmp_path):
     with_template(llm, None).tokenizer.save_pretrained(tmp_path)
     done = run("chat", "-m", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, b"")
-    (said,) = done.stderr.decode().splitlines()
+    (said,) = commands.errors(done)
     assert "no chat template" in said
 
 

@@ -49,7 +49,7 @@ def test_a_set_that_is_not_here_is_one_sentence(arguments, words, tmp_path):
     done = run(*BENCH, *arguments, text=True, cwd=tmp_path)
     assert done.returncode == 3
     assert done.stdout == ""
-    (line,) = done.stderr.strip().splitlines()
+    (line,) = errors(done)
     assert line.startswith("error: the set ")
     assert words in line
     assert ". " not in line

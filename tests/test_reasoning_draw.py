@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
@@ -176,7 +177,7 @@ def test_json_is_one_document_and_the_files_hold_the_tree(tmp_path):
     ]
     done = run("tree", "solve", *SMALL, "--json", *options)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == b""
+    assert errors(done) == []
     document = json.loads(done.stdout)
     assert json.loads(files[2].read_text()) == document
     assert list(document) == [
@@ -187,7 +188,7 @@ def test_json_is_one_document_and_the_files_hold_the_tree(tmp_path):
     tree = Tree.from_json(document)
     assert files[0].read_text() == webpage(tree)
     assert files[1].read_text() == picture(tree)
-    assert '"schedule": [["draft"' in files[3].read_text()
+    assert re.search(r'"schedule": \[\["(draft|target)"', files[3].read_text())
 
 
 def test_a_question_may_come_through_a_pipe():
