@@ -15,6 +15,7 @@ from leapdecode.model.runner import Runner
 
 FORMS = {
     "llama": lambda: LlamaConfig(**GROUPED),
+    "thirds": lambda: LlamaConfig(**{**GROUPED, "hidden_size": 48}),  # no power of two
     "biases": lambda: LlamaConfig(**GROUPED, attention_bias=True, mlp_bias=True, hidden_act="gelu"),
     "scaled": lambda: LlamaConfig(
         **GROUPED,
@@ -132,6 +133,9 @@ def test_a_change_after_loading_is_computed(change):
     changed = llm.generate(prompts()[3], sampling=sampling).token_ids
     expected = model.generate(torch.tensor([prompts()[3]]), max_new_tokens=12, do_sample=False)
     assert changed == expected[0, len(prompts()[3]) :].tolist() != before
+    llm.forget()  # it is the model as it is now
+    assert llm.generate(prompts()[3], sampling=sampling).token_ids == changed
+    assert LLM(model, exact=False).generate(prompts()[3], sampling=sampling).token_ids == changed
     if change == "hook":
         handle.remove()
     else:

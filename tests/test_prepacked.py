@@ -4,12 +4,14 @@ import copy
 
 import pytest
 import torch
-from tiny import CONFIGS, MORE_CONFIGS, new_model
+from tiny import CONFIGS, MORE_CONFIGS, new_model, prompts
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
+from leapdecode.model import prepacked as prepacking
+from leapdecode.model.half_linear import available
 from leapdecode.model.load import prepare
-from leapdecode.model.prepacked import KNOWN, prepacked
+from leapdecode.model.prepacked import KNOWN, HalfLinears, prepacked
 from leapdecode.model.runner import Runner
 
 LINEAR = ("llama", "qwen3", "gemma3", "mistral", "phi", "phi3", "falcon", "cohere", "olmo2", "gptj")
@@ -117,6 +119,50 @@ def test_same_texts_by_packed_layers_and_by_a_twin():
         assert sum(one.stats.target_forwards for one in plain) > sum(
             one.stats.target_forwards for one in found
         )
+
+
+@pytest.fixture
+def half(monkeypatch):
+    """A model in bfloat16 on a processor without arithmetic for it."""
+    if not available():
+        pytest.skip("PyTorch has no FBGEMM here")
+    monkeypatch.setattr(prepacking, "packs", lambda dtype: dtype == torch.float32)
+    return new_model(CONFIGS["llama"](), torch.bfloat16)
+
+
+def test_a_users_model_in_half_precision_has_half_weights_where_that_is_asked_for(half):
+    assert LLM(half).runner.prepacked is None
+    llm = LLM(half, prepack=True, exact=True)
+    assert llm.runner.prepacked.kind is HalfLinears
+    assert llm.runner.half
+    assert forwards(half) == []
+    assert half.lm_head.weight.dtype == torch.bfloat16
+    sampling = SamplingParams(max_tokens=24, ignore_eos=True)
+    plain = llm.generate(prompts()[5], method="autoregressive", sampling=sampling)
+    for method in ("auto", "lookahead", "hybrid"):
+        found = llm.generate(prompts()[5], method=method, sampling=sampling)
+        assert found.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("factor", [3.0, 1e6])
+def test_its_weights_are_packed_anew_when_they_change(half, factor):
+    """Where float16 cannot hold them the layer's own are used."""
+    runner = Runner(half)
+    packed = prepacked(half, runner.try_rows)
+    with torch.no_grad():
+        half.model.layers[0].mlp.up_proj.weight.mul_(factor)
+        plain = runner.try_rows(5).float()
+        with packed:
+            found = runner.try_rows(5).float()
+    assert float((found - plain).abs().max() / plain.std()) < 0.2
+    held = [one.held for one in packed.packed]
+    assert any(isinstance(one, torch.Tensor) for one in held) == (factor == 1e6)
+
+
+def test_it_is_not_packed_where_it_is_compiled(half):
+    assert prepare(half, prepack=True).prepacked is not None
+    runner = prepare(half, prepack=True, compiled=True)
+    assert runner.prepacked is None
 
 
 def test_a_wrong_argument():

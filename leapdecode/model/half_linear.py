@@ -20,6 +20,7 @@ ENGINE = "fbgemm"
 BLOCK = 6
 GRAIN = 3
 PART_VALUES = 1 << 24  # of a weight that are packed at a time, in float32 meanwhile
+LARGEST = torch.finfo(torch.float16).max
 KERNEL_DEPTH = 512  # inputs: packed weights are padded to a multiple of it
 
 
@@ -138,6 +139,12 @@ class HalfEmbedding(torch.nn.Embedding):
 
     def forward(self, input: Tensor) -> Tensor:
         return super().forward(input).float()
+
+
+def fits_half(weight: Tensor) -> bool:
+    """Whether float16 holds a weight in half precision: all values finite, none above `LARGEST`."""
+    least, greatest = weight.aminmax()
+    return float(least) >= -LARGEST and float(greatest) <= LARGEST
 
 
 @functools.cache

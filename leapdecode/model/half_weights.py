@@ -26,6 +26,7 @@ from leapdecode.model.half_linear import (
     KERNEL_DEPTH,
     HalfEmbedding,
     HalfLinear,
+    fits_half,
     half_linears,
     tables_of,
 )
@@ -33,7 +34,6 @@ from leapdecode.model.memory import MappedFiles, free_bytes, trim_heap
 
 LOG = logging.getLogger("leapdecode")
 DTYPES = (torch.bfloat16, torch.float16)
-LARGEST = torch.finfo(torch.float16).max
 GROWTH = 0.25  # of a model's bytes, by which it may grow however little memory is free
 SHARE = 0.3  # of the free memory, by which it may grow
 SOON = 150e6  # values that take about two seconds to pack
@@ -148,12 +148,6 @@ def computes(model: Any) -> bool:
         LOG.info("%s does not compute by half weights", type(model).__name__, exc_info=True)
         return False
     return True
-
-
-def fits_half(weight: Tensor) -> bool:
-    """Whether float16 holds a weight in half precision: all values finite, none above `LARGEST`."""
-    least, greatest = weight.aminmax()
-    return float(least) >= -LARGEST and float(greatest) <= LARGEST
 
 
 def _cast_the_rest(model: Any) -> None:

@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leapdecode.model.cache_names import CACHE
@@ -40,16 +41,13 @@ HEAD_NORMS = ("q_norm", "k_norm")
 
 
 class LlamaLayers(Replaced):
-    """Inside its `with` block a model's layers of this form compute by fewer calls.
+    """Inside its `with` block these layers of a model compute by fewer calls.
 
     Calls with another cache than ours, or in training, run the layer's own code.
-
-    Attributes:
-        layers: those of this form; there may be none.
     """
 
-    def __init__(self, model: Any) -> None:
-        self.layers = [module for module in model.modules() if has_form(module)]
+    def __init__(self, layers: list[Any]) -> None:
+        self.layers = layers
         self.shared = Shared()
         super().__init__(self.layers, [shortened(layer, self.shared) for layer in self.layers])
 
@@ -91,10 +89,13 @@ KNOWN: WeakKeyDictionary[Any, LlamaLayers] = WeakKeyDictionary()  # by model, wh
 
 
 def llama_layers(model: Any) -> LlamaLayers | None:
-    """A model's layers of this form, on a CPU; None where it has none."""
-    if model not in KNOWN:
-        KNOWN[model] = LlamaLayers(model)
-    return KNOWN[model] if KNOWN[model].layers else None
+    """A model's layers that have this form at the moment, for a CPU; None where there are none."""
+    layers = [module for module in model.modules() if has_form(module)]
+    if not layers:
+        return None
+    if model not in KNOWN or KNOWN[model].layers != layers:
+        KNOWN[model] = LlamaLayers(layers)
+    return KNOWN[model]
 
 
 def shortened(layer: Any, shared: Shared) -> Callable[..., Any]:
@@ -187,16 +188,16 @@ def has_form(module: Any) -> bool:
     inner = list(module.modules())
     if any("forward" in vars(one) or one._forward_hooks or one._forward_pre_hooks for one in inner):
         return False
-    if attention.config._attn_implementation != "sdpa":
-        return False
     norms = [module.input_layernorm, module.post_attention_layernorm]
     norms += [getattr(attention, name) for name in HEAD_NORMS if hasattr(attention, name)]
     return (
         same_code(module, LLAMA, "DecoderLayer")
         and same_code(mlp, LLAMA, "MLP")
+        and isinstance(mlp.act_fn, Module)
         and all(same_code(norm, LLAMA, "RMSNorm") for norm in norms)
         and any(same_code(attention, family, "Attention") for family in ATTENTIONS)
         and rotates_as_llama(attention)
+        and attention.config._attn_implementation == "sdpa"
     )
 
 

@@ -26,7 +26,7 @@ from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
 from leapdecode.model.plain import PlainRunner, plain_runner
-from leapdecode.model.prepacked import fits, gains, prepacked
+from leapdecode.model.prepacked import HalfLinears, fits, gains, kind_for, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
 from leapdecode.model.recorded import record, record_ahead
@@ -231,7 +231,7 @@ def prepare(
             with Waiting(f"quantizing the {role}'s weights"):
                 runner.prepacked = quantized_model(model, runner.try_rows)
         elif prepack:
-            _prepack(runner, prepack)
+            _prepack(runner, prepack, compiled)
     except (DamagedModel, OptionError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
@@ -256,9 +256,11 @@ def check_fallback(fallback: Any) -> None:
         )
 
 
-def _prepack(runner: Runner, prepack: str | bool) -> None:
+def _prepack(runner: Runner, prepack: str | bool, compiled: bool) -> None:
     """Let the runner compute by prepacked weights, if `prepack` is True or that is faster here."""
     model = runner.model
+    if compiled and kind_for(model) is HalfLinears:
+        return  # nothing that can be compiled
     if prepack is True or (fits(model) and gains(model)):
         with Waiting("packing the model's weights for this processor"):
             runner.prepacked = prepacked(model, functools.partial(runner.try_rows, 2))

@@ -1,4 +1,6 @@
-"""Prepacked weights: the linear layers of a model on a CPU, in the layout that oneDNN computes in.
+"""Prepacked weights: copies of a model's linear layers on a CPU, in the layout that oneDNN computes
+in, or as half weights (`leapdecode.model.half_linear`) where the processor has no arithmetic for
+half precision.
 
 A product of few rows with a weight as PyTorch stores it takes up to twice as long as with one that
 was reordered once (`mkldnn::_reorder_linear_weight`, which TorchInductor's freezing uses, too).
@@ -19,11 +21,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from leapdecode.model.facts import LOG
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
 from leapdecode.model.forbidden import levelled
 from leapdecode.model.graph_ops import define
+from leapdecode.model.half_linear import HalfLinear, available, fits_half
 from leapdecode.model.memory import free_bytes
 from leapdecode.model.replaced import Replaced
 from leapdecode.model.yardstick import cap
@@ -116,6 +120,25 @@ class PackedLinears:
             found: Tensor = torch.ops.leapdecode.packed_linear(rows, self.packed, self.bias)
             return found
         return product(rows, self.packed, self.bias)
+
+
+class HalfLinears(PackedLinears):
+    """The same with weights in float16 and sums in float32; what goes in and out is rounded to the
+    model's own dtype.
+    """
+
+    name = "half"
+
+    def pack_weight(self, weight: Tensor) -> None:
+        """Keep [out, in] in FBGEMM's layout; as it is where float16 cannot hold it."""
+        self.held = HalfLinear(weight) if fits_half(weight) else weight
+
+    def product(self, rows: Tensor) -> Tensor:
+        """[..., out] for [..., in], of all layers side by side."""
+        if isinstance(self.held, Tensor):
+            return functional.linear(rows, self.held, self.bias)
+        product: Tensor = self.held(rows.float())
+        return (product if self.bias is None else product + self.bias).to(rows.dtype)
 
 
 @dataclass
@@ -226,11 +249,11 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
     rounding.
     """
     if model not in KNOWN:
-        layers = linear_layers(model)
-        if not layers or not all(map(packs, {layer.weight.dtype for layer in layers})):
+        kind = kind_for(model)
+        if kind is None:
             return None
         try:
-            packed = Prepacked(model, step)
+            packed = Prepacked(model, step, kind)
             plain = step()
             with packed:
                 found = step()
@@ -245,6 +268,14 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
     else:
         KNOWN[model].repack()
     return KNOWN[model]
+
+
+def kind_for(model: Any) -> type[PackedLinears] | None:
+    """How a model's linear layers are packed here; None where they are not."""
+    dtypes = {layer.weight.dtype for layer in linear_layers(model)}
+    if dtypes and all(map(packs, dtypes)):
+        return PackedLinears
+    return HalfLinears if dtypes == {torch.bfloat16} and available() else None
 
 
 def fits(model: Any) -> bool:

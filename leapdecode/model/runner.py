@@ -29,7 +29,7 @@ from leapdecode.model.launched import Launched
 from leapdecode.model.llama_layers import llama_layers
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.prefix_cache import PrefixCache
-from leapdecode.model.prepacked import Prepacked
+from leapdecode.model.prepacked import HalfLinears, Prepacked
 from leapdecode.model.ranks import ALONE
 from leapdecode.model.recorded import Recorder
 from leapdecode.model.sequence_cache import Room
@@ -66,7 +66,7 @@ class Runner:
         self.vocabulary = model.get_input_embeddings().num_embeddings
         self.layout = read_layout(model, **self.constants)
         self.device, self.dtype = self.layout.device, self.layout.dtype
-        self.half = bool(half_linears(model))  # weights in float16, sums in float32
+        self.has_half_linears = bool(half_linears(model))
         self.folds = folds(model, self.device)
         self.layers = llama_layers(model) if self.folds else None
         parameters = forward_parameters(model)
@@ -124,6 +124,7 @@ class Runner:
         """Use nothing again that was computed by the model as it was before."""
         self.fingerprint = fingerprint(self.model)
         self.probed, self.as_probed = self.fingerprint.computation, True
+        self.layers = llama_layers(self.model) if self.folds else None
         self.set_aside = None
         self.programs += 1
         self._forget_outputs(everything=True)
@@ -219,6 +220,12 @@ class Runner:
     def quantized(self) -> str | None:
         """In what its linear layers compute, where that is not the model's own dtype."""
         return self.prepacked.kind.quantized if self.prepacked else None
+
+    @property
+    def half(self) -> bool:
+        """Whether it computes by weights in float16, with sums in float32."""
+        packed = self.prepacked is not None and self.prepacked.kind is HalfLinears
+        return self.has_half_linears or packed
 
     @property
     def rounding(self) -> torch.dtype:
