@@ -272,6 +272,8 @@ def test_a_pool_is_kept_in_a_file(tmp_path):
             str(tmp_path / "p.json"),
             "--max-tokens",
             "32",
+            "--budget",  # what is drafted is no matter of a clock
+            "none",
         ]
         done = run("generate", *arguments, "--json")
         assert done.returncode == 0, done.stderr
