@@ -277,7 +277,7 @@ def test_a_pool_is_kept_in_a_file(tmp_path):
         ]
         done = run("generate", *arguments, "--json")
         assert done.returncode == 0, done.stderr
-        counts.append(json.loads(done.stdout)["stats"]["draft_forwards"])
+        counts.append(json.loads(done.stdout)["stats"]["target_forwards"])
     assert counts[1] < counts[0]
     for content in ("{}", "[" * 200_000):
         (tmp_path / "p.json").write_text(content)
