@@ -162,8 +162,8 @@ def test_doctor():
 
 
 def test_doctor_times_transformers_beside_ours():
-    asked = ["doctor", "--repeats", "1", "--rows"]
-    table = json.loads(run(*asked, "--json").stdout)["row_table"]
+    command = ["doctor", "--repeats", "1", "--rows"]
+    table = json.loads(run(*command, "--json").stdout)["row_table"]
     names = ["leapdecode", "transformers float32", "transformers bfloat16"]
     assert [way["name"] for way in table["ways"]] == names
     for way in table["ways"]:
@@ -173,7 +173,7 @@ def test_doctor_times_transformers_beside_ours():
         way["share_of_bandwidth"] * way["milliseconds"][0] for way in table["ways"]
     )
     assert ours == pytest.approx(single) == pytest.approx(2 * double)  # the demo is in float32
-    shown = run(*asked, text=True).stdout
+    shown = run(*command, text=True).stdout
     assert "transformers bfloat16" in shown
     assert re.search(r"memory is read at \d+\.\d GB a second", shown)
 

@@ -11,8 +11,8 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.model import int8
 from leapdecode.model.int8 import (
-    FEWER,
     GREATEST,
+    GREATEST_OF_7_BITS,
     FbgemmLinears,
     OneDnnLinears,
     has_fbgemm,
@@ -31,7 +31,7 @@ KERNELS = [
         id="onednn",
     ),
     pytest.param(
-        (FbgemmLinears, FEWER),
+        (FbgemmLinears, GREATEST_OF_7_BITS),
         marks=pytest.mark.skipif(not has_fbgemm(), reason="PyTorch has no FBGEMM here"),
         id="fbgemm",
     ),

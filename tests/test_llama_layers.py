@@ -9,7 +9,7 @@ from transformers.models.mistral import modeling_mistral
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import llama_layers
 from leapdecode.model.half_weights import hold_half
-from leapdecode.model.llama_layers import LlamaLayers, Shared
+from leapdecode.model.llama_layers import PerForward
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.runner import Runner
 
@@ -36,20 +36,22 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
 def logits_of(on, batch=1):
     """Of a prompt, a chain behind it and one row behind that, for each of `batch` texts."""
-    cache, made = on.cache(batch, 64), []
+    cache = on.cache(batch, 64)
+    logits = []
     with torch.inference_mode():
         for base, count in ((0, 21), (21, 5), (26, 1)):
             tokens = [(7 * place + 3) % VOCABULARY for place in range(base, base + count)]
             plans = [RowPlan.chain(number, base, tokens) for number in range(batch)]
-            made.append(on.call(plans, cache)[0])
-    return torch.cat(made, 1)
+            logits.append(on.call(plans, cache)[0])
+    return torch.cat(logits, 1)
 
 
 def without_layers(on, batch=1):
-    shortened, on.layers = on.layers, None
-    usual = logits_of(on, batch)
-    on.layers = shortened
-    return usual
+    layers = on.layers
+    on.layers = None
+    logits = logits_of(on, batch)
+    on.layers = layers
+    return logits
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -70,11 +72,11 @@ def test_half_weights_too(form):
     assert torch.equal(logits_of(on), without_layers(on))
 
 
-def another_turn(shared, heads):
-    return heads * shared.cosines + torch.roll(heads, 1, -1) * shared.sines
+def turned_by_one(common, heads):
+    return heads * common.cosines + torch.roll(heads, 1, -1) * common.sines
 
 
-def an_average(module):
+def layer_norm_of(module):
     weight = module._parameters["weight"]
     return lambda rows: weight * torch.nn.functional.layer_norm(rows, weight.shape)
 
@@ -82,9 +84,9 @@ def an_average(module):
 @pytest.mark.parametrize("mutant", ["rotation", "norm"])
 def test_another_operator_shows(mutant, monkeypatch):
     if mutant == "rotation":
-        monkeypatch.setattr(Shared, "rotated", another_turn)
+        monkeypatch.setattr(PerForward, "rotated", turned_by_one)
     else:
-        monkeypatch.setattr(llama_layers, "norm_of", an_average)
+        monkeypatch.setattr(llama_layers, "norm_of", layer_norm_of)
     on = Runner(new_model(FORMS["llama"](), torch.float32))
     assert not torch.equal(logits_of(on), without_layers(on))
 
@@ -100,7 +102,7 @@ def test_layers_that_somebody_changed_run_their_own_code(change):
     layer = model.model.layers[1]
     if change == "subclass":
         mlp = type(layer.mlp)
-        layer.mlp.__class__ = type("Other", (mlp,), {"forward": lambda one, rows: 2 * rows})
+        layer.mlp.__class__ = type("Other", (mlp,), {"forward": lambda self, rows: 2 * rows})
     elif change == "forward":
         layer.mlp.forward = lambda rows: 2 * rows
     else:
@@ -109,10 +111,10 @@ def test_layers_that_somebody_changed_run_their_own_code(change):
 
 
 def test_other_rotary_positions_run_their_own_code(monkeypatch):
-    def other(queries, keys, *_):
+    def unturned(queries, keys, *_):
         return queries, keys
 
-    monkeypatch.setattr(modeling_mistral, "apply_rotary_pos_emb", other)
+    monkeypatch.setattr(modeling_mistral, "apply_rotary_pos_emb", unturned)
     assert Runner(new_model(FORMS["mistral"](), torch.float32)).layers is None
 
 
@@ -170,5 +172,6 @@ def test_weights_are_read_when_they_are_used():
 
 def test_one_model_has_its_layers_once():
     model = new_model(FORMS["llama"](), torch.float32)
-    assert Runner(model).layers is Runner(model).layers
-    assert isinstance(Runner(model).layers, LlamaLayers)
+    layers = Runner(model).layers
+    assert layers is not None
+    assert Runner(model).layers is layers

@@ -414,7 +414,8 @@ def test_the_former_name_still_works():
 @pytest.mark.parametrize("method", ["draft_model", "multi_candidate", "ouroboros", "auto"])
 def test_the_very_first_token_does_not_wait_for_the_draft(method, monkeypatch):
     """Its prompt and its forwards would come before the target's first one."""
-    llm, order = LLM("demo", device="cpu", dtype="float32"), []
+    llm = LLM("demo", device="cpu", dtype="float32")
+    order = []
     launch = llm.draft_runner.launch
 
     def launch_draft(*arguments, **options):

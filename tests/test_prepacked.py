@@ -140,8 +140,8 @@ def test_a_users_model_in_half_precision_has_half_weights_where_that_is_asked_fo
     sampling = SamplingParams(max_tokens=24, ignore_eos=True)
     plain = llm.generate(prompts()[5], method="autoregressive", sampling=sampling)
     for method in ("auto", "lookahead", "hybrid"):
-        found = llm.generate(prompts()[5], method=method, sampling=sampling)
-        assert found.token_ids == plain.token_ids
+        guessed = llm.generate(prompts()[5], method=method, sampling=sampling)
+        assert guessed.token_ids == plain.token_ids
 
 
 @pytest.mark.parametrize("factor", [3.0, 1e6])
@@ -153,10 +153,10 @@ def test_its_weights_are_packed_anew_when_they_change(half, factor):
         half.model.layers[0].mlp.up_proj.weight.mul_(factor)
         plain = runner.try_rows(5).float()
         with packed:
-            found = runner.try_rows(5).float()
-    assert float((found - plain).abs().max() / plain.std()) < 0.2
-    held = [one.held for one in packed.packed]
-    assert any(isinstance(one, torch.Tensor) for one in held) == (factor == 1e6)
+            by_half = runner.try_rows(5).float()
+    assert float((by_half - plain).abs().max() / plain.std()) < 0.2
+    unpacked = [linears for linears in packed.packed if isinstance(linears.held, torch.Tensor)]
+    assert bool(unpacked) == (factor == 1e6)
 
 
 def test_it_is_not_packed_where_it_is_compiled(half):

@@ -38,11 +38,13 @@ class LaterPacking:
         """Pack the target if it is as it was loaded; returns False where its own code does not go
         with half weights, so that it has to be loaded again.
         """
-        model, before = self.target, self.when_loaded
-        self.target, self.draft_waits, self.when_loaded = None, False, None
-        if model is None or before is None or model.training or not suits(model):
+        model = self.target
+        when_loaded = self.when_loaded
+        self.target = self.when_loaded = None
+        self.draft_waits = False
+        if model is None or when_loaded is None or model.training or not suits(model):
             return True
-        return not fingerprint(model).same(before) or packed_in_half(model)
+        return not fingerprint(model).same(when_loaded) or packed_in_half(model)
 
 
 def _is_large(model: Any) -> bool:

@@ -129,9 +129,9 @@ class LLM:
         computes_otherwise = compile or quantize is not None or tensor_parallel
         half = holds_half(device, dtype, prepack, computes_otherwise)
         self._load_target = partial(load, model, "target", options, tokenizer, ranks)
-        own = draft_dtype in (AUTO, INT8)  # the target's way, but for its linear layers
-        of_draft = (device, dtype if own else draft_dtype, *options[2:])
-        self._load_draft = partial(load, draft, "draft", of_draft, None)
+        loaded_in = dtype if draft_dtype in (AUTO, INT8) else draft_dtype
+        draft_options = (device, loaded_in, *options[2:])
+        self._load_draft = partial(load, draft, "draft", draft_options, None)
         half_draft = half and draft_dtype == AUTO
         self.model, self.tokenizer = self._load_target(half=half)
         self.draft: Any = None

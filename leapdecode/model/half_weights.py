@@ -213,12 +213,15 @@ def as_transformers(model: Any) -> Any:
     if not layers:
         return model
     if model not in ORIGINALS:
-        original = type(model)._from_config(
-            model.config,
-            dtype=layers[0].dtype,
-            attn_implementation=model.config._attn_implementation,
-        )
-        original.load_state_dict(model.state_dict(), strict=False)  # what is tied is not saved
-        original.generation_config = model.generation_config
-        ORIGINALS[model] = original.eval()
+        ORIGINALS[model] = copied(model, layers[0].dtype)
     return ORIGINALS[model]
+
+
+def copied(model: Any, dtype: torch.dtype) -> Any:
+    """The same weights in a model of transformers' own layers, in `dtype`."""
+    copy_of = type(model)._from_config(
+        model.config, dtype=dtype, attn_implementation=model.config._attn_implementation
+    )
+    copy_of.load_state_dict(model.state_dict(), strict=False)  # tied half weights are not saved
+    copy_of.generation_config = model.generation_config
+    return copy_of.eval()

@@ -29,7 +29,8 @@ from leapdecode.model.prepacked import PackedLinears, Prepacked, Step, linear_la
 INT8 = "int8"
 GREATEST = 127  # of a quantized number
 ZERO = 128  # inputs are unsigned: this stands for zero
-FEWER, FEWER_ZERO = 63, 64  # the same of inputs in 7 bits
+GREATEST_OF_7_BITS = 63  # the same of inputs in 7 bits
+ZERO_OF_7_BITS = 64
 SMALLEST = 1e-12  # scale, of rows and weights that are zero
 
 
@@ -65,7 +66,9 @@ def has_fbgemm() -> bool:
     try:
         layer = torch.nn.Linear(16, 16, bias=False)
         torch.nn.init.eye_(layer.weight)
-        product = FbgemmLinears([layer]).product(torch.ones(1, 16))
+        with warnings.catch_warnings():  # PyTorch says once that such tensors will be replaced
+            warnings.simplefilter("ignore", UserWarning)
+            product = FbgemmLinears([layer]).product(torch.ones(1, 16))
     except (RuntimeError, AttributeError):
         return False
     return bool((product == 1).all())
@@ -126,8 +129,8 @@ class OneDnnLinears(PackedLinears):
         shares, scale = quantized(rows)
         unsigned = shares.add_(ZERO + 0.5).to(torch.uint8)
         multiply = torch.ops.leapdecode.int8_linear if torch.compiler.is_compiling() else _multiply
-        found = multiply(unsigned, self.packed, self.scale, self.zero) * scale
-        return (found if self.bias is None else found + self.bias).to(rows.dtype)
+        product = multiply(unsigned, self.packed, self.scale, self.zero) * scale
+        return self.with_bias(product).to(rows.dtype)
 
 
 class FbgemmLinears(PackedLinears):
@@ -139,17 +142,15 @@ class FbgemmLinears(PackedLinears):
         """Quantize and pack [out, in]."""
         numbers, scale = rounded(weight)
         zeros = torch.zeros(len(weight), dtype=torch.long)
-        with warnings.catch_warnings():  # PyTorch means to replace its quantized tensors some day
-            warnings.simplefilter("ignore", UserWarning)
-            tensor = torch._make_per_channel_quantized_tensor(numbers, scale.double(), zeros, 0)
-            self.packed = torch.ops.quantized.linear_prepack(tensor, None)
+        tensor = torch._make_per_channel_quantized_tensor(numbers, scale.double(), zeros, 0)
+        self.packed = torch.ops.quantized.linear_prepack(tensor, None)
 
     def product(self, rows: Tensor) -> Tensor:
         """[..., out] for [..., in], in the dtype of `rows`."""
-        shares, scale = quantized(rows, FEWER)
+        shares, scale = quantized(rows, GREATEST_OF_7_BITS)
         multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.op
-        found: Tensor = multiply(shares, 1.0, FEWER_ZERO, self.packed).mul_(scale)
-        return (found if self.bias is None else found + self.bias).to(rows.dtype)
+        product = multiply(shares, 1.0, ZERO_OF_7_BITS, self.packed).mul_(scale)
+        return self.with_bias(product).to(rows.dtype)
 
 
 def _multiply(rows: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:

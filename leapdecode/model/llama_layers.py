@@ -1,12 +1,11 @@
 """Decoder layers of Llama's form by fewer calls: the same operators on the same numbers.
 
-Where a model is small, a forward of few rows takes longer in the interpreter than in products:
-each layer calls nine modules, each norm and each rotation converts and slices. Here a layer is one
-function. Every operator that rounds is the one of the layer's own code, in its order, so the bits
-are the same.
+A forward of few rows through a small model takes longer in the interpreter than in products: each
+layer calls nine modules, and norms and rotary positions convert and slice. Here a layer is one
+function, which rounds where the layer's own code rounds, so the bits are the same.
 
-Which layers have this form is read off their code: the bytecode of their forwards, and of those of
-their attention, feed-forward and norms, is that of transformers' Llama, Mistral, Qwen 2 or Qwen 3.
+A layer has this form if the bytecode of its forward, and of those of its attention, feed-forward
+and norms, is that of transformers' Llama, Mistral, Qwen 2 or Qwen 3.
 """
 
 from __future__ import annotations
@@ -31,13 +30,9 @@ from leapdecode.model.replaced import Replaced
 LLAMA = "llama", "Llama"
 # whose attention differs from Llama's in what it tells the attention function, or in norms of heads
 ATTENTIONS = (LLAMA, ("qwen2", "Qwen2"), ("mistral", "Mistral"), ("qwen3", "Qwen3"))
-PARTS = {
-    "self_attn": "Attention",
-    "mlp": "MLP",
-    "input_layernorm": "RMSNorm",
-    "post_attention_layernorm": "RMSNorm",
-}
+PARTS = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
 HEAD_NORMS = ("q_norm", "k_norm")
+ROTATION = "apply_rotary_pos_emb"
 
 
 class LlamaLayers(Replaced):
@@ -48,20 +43,21 @@ class LlamaLayers(Replaced):
 
     def __init__(self, layers: list[Any]) -> None:
         self.layers = layers
-        self.shared = Shared()
-        super().__init__(self.layers, [shortened(layer, self.shared) for layer in self.layers])
+        self.common = PerForward()
+        super().__init__(layers, [single_call(layer, self.common) for layer in layers])
 
     def refresh(self) -> None:
-        self.shared.embeddings = None
+        self.common.embeddings = None
 
 
-class Shared:
-    """What all layers of a forward have in common, made by the first one that asks for it.
+class PerForward:
+    """What all layers of a forward use, made by its first layer.
 
     Attributes:
-        embeddings: the cosines and sines [B, R, D] that it was made of.
-        cosines, sines: [B, 1, R, D], the sines with the sign of what they are multiplied with: of
-            the second half of a head, which `roll` puts first, the negative is meant.
+        embeddings: the cosines and sines [B, R, D] as the model gives them.
+        cosines: [B, 1, R, D].
+        sines: the same, the first half negated: rotary positions negate the half of a head that
+            they move there, and `roll` only moves it.
         attend: the attention function.
     """
 
@@ -70,7 +66,7 @@ class Shared:
     sines: Tensor
     attend: Callable[..., Any]
 
-    def take(self, embeddings: tuple[Tensor, Tensor], config: Any) -> None:
+    def begin(self, embeddings: tuple[Tensor, Tensor], config: Any) -> None:
         """Begin another forward."""
         cosines, sines = embeddings
         half = sines.shape[-1] // 2
@@ -98,22 +94,23 @@ def llama_layers(model: Any) -> LlamaLayers | None:
     return KNOWN[model]
 
 
-def shortened(layer: Any, shared: Shared) -> Callable[..., Any]:
+def single_call(layer: Any, common: PerForward) -> Callable[..., Any]:
     """The forward of a layer, as one function."""
     attention, mlp = layer.self_attn, layer.mlp
     products = attention._modules  # looked up when they are used: they may be packed meanwhile
-    feed_forward, activate = mlp._modules, mlp.act_fn
+    feed_forward = mlp._modules
+    activate = mlp.act_fn
     before_attention = norm_of(layer.input_layernorm)
     before_mlp = norm_of(layer.post_attention_layernorm)
     of_queries, of_keys = (
         norm_of(getattr(attention, name)) if hasattr(attention, name) else None
         for name in HEAD_NORMS
     )
-    place, size, config = attention.layer_idx, attention.head_dim, attention.config
-    told = {}
+    config = attention.config
+    windowed = {}  # what other families' attention tells the attention function
     if not same_code(attention, LLAMA, "Attention"):
         window = getattr(attention, "sliding_window", getattr(config, "sliding_window", None))
-        told["sliding_window"] = window
+        windowed["sliding_window"] = window
     usual = type(layer).forward
 
     def forward(
@@ -131,21 +128,21 @@ def shortened(layer: Any, shared: Shared) -> Callable[..., Any]:
                 position_embeddings=position_embeddings,
                 **options,
             )
-        if shared.embeddings is not position_embeddings:
-            shared.take(position_embeddings, config)
+        if common.embeddings is not position_embeddings:
+            common.begin(position_embeddings, config)
         shape = hidden_states.shape[:-1]
-        by_heads = (*shape, -1, size)
+        by_heads = (*shape, -1, attention.head_dim)
         rows = before_attention(hidden_states)
         queries = products["q_proj"].forward(rows).view(by_heads)
         keys = products["k_proj"].forward(rows).view(by_heads)
         values = products["v_proj"].forward(rows).view(by_heads).transpose(1, 2)
         if of_queries is not None and of_keys is not None:
             queries, keys = of_queries(queries), of_keys(keys)
-        queries = shared.rotated(queries.transpose(1, 2))
-        keys = shared.rotated(keys.transpose(1, 2))
-        keys, values = cache.layers[place].update(keys, values)
+        queries = common.rotated(queries.transpose(1, 2))
+        keys = common.rotated(keys.transpose(1, 2))
+        keys, values = cache.layers[attention.layer_idx].update(keys, values)
         del options[CACHE]
-        heads, _ = shared.attend(
+        heads, _ = common.attend(
             attention,
             queries,
             keys,
@@ -153,7 +150,7 @@ def shortened(layer: Any, shared: Shared) -> Callable[..., Any]:
             attention_mask,
             dropout=0.0,
             scaling=attention.scaling,
-            **told,
+            **windowed,
             **options,
         )
         hidden_states = hidden_states + products["o_proj"].forward(heads.reshape(*shape, -1))
@@ -167,7 +164,8 @@ def shortened(layer: Any, shared: Shared) -> Callable[..., Any]:
 
 def norm_of(module: Any) -> Callable[[Tensor], Tensor]:
     """The forward of a root mean square norm, which computes in float32."""
-    parameters, size = module._parameters, torch.tensor(float(module.weight.shape[-1]))
+    parameters = module._parameters
+    size = torch.tensor(float(module.weight.shape[-1]))
     epsilon = torch.tensor(module.variance_epsilon)
 
     def forward(rows: Tensor) -> Tensor:
@@ -185,8 +183,10 @@ def has_form(module: Any) -> bool:
     if not all(hasattr(module, part) for part in PARTS):
         return False
     attention, mlp = module.self_attn, module.mlp
-    inner = list(module.modules())
-    if any("forward" in vars(one) or one._forward_hooks or one._forward_pre_hooks for one in inner):
+    if any(
+        "forward" in vars(inner) or inner._forward_hooks or inner._forward_pre_hooks
+        for inner in module.modules()
+    ):
         return False
     norms = [module.input_layernorm, module.post_attention_layernorm]
     norms += [getattr(attention, name) for name in HEAD_NORMS if hasattr(attention, name)]
@@ -212,17 +212,14 @@ def same_code(module: Any, family: tuple[str, str], part: str) -> bool:
 
 def rotates_as_llama(attention: Any) -> bool:
     """Whether an attention's code finds Llama's rotary positions by their name."""
-    reference = class_of(LLAMA, "Attention")
-    if reference is None:
-        return False
-    name = "apply_rotary_pos_emb"
-    rotations = [
-        inspect.unwrap(kind.forward).__globals__.get(name) for kind in (type(attention), reference)
-    ]
-    if None in rotations:
-        return False
-    one, other = (meaning(inspect.unwrap(rotation).__code__) for rotation in rotations)
-    return one == other
+    rotation = rotation_of(type(attention))
+    return rotation is not None and rotation == rotation_of(class_of(LLAMA, "Attention"))
+
+
+def rotation_of(kind: Any) -> tuple[Any, ...] | None:
+    """What the rotary positions do that an attention's code calls."""
+    rotation = inspect.unwrap(kind.forward).__globals__.get(ROTATION)
+    return None if rotation is None else meaning(inspect.unwrap(rotation).__code__)
 
 
 @functools.cache
@@ -244,5 +241,5 @@ def code(kind: Any) -> tuple[Any, ...]:
 
 def meaning(of: CodeType) -> tuple[Any, ...]:
     """What a function does: its instructions, and the names and constants that they use."""
-    constants = tuple(one for one in of.co_consts if not isinstance(one, str))
+    constants = tuple(value for value in of.co_consts if not isinstance(value, str))
     return of.co_code, of.co_names, of.co_varnames, constants

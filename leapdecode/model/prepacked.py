@@ -121,6 +121,10 @@ class PackedLinears:
             return found
         return product(rows, self.packed, self.bias)
 
+    def with_bias(self, product: Tensor) -> Tensor:
+        """[..., out], to which the layers' biases are added."""
+        return product if self.bias is None else product + self.bias
+
 
 class HalfLinears(PackedLinears):
     """The same with weights in float16 and sums in float32; what goes in and out is rounded to the
@@ -137,8 +141,7 @@ class HalfLinears(PackedLinears):
         """[..., out] for [..., in], of all layers side by side."""
         if isinstance(self.held, Tensor):
             return functional.linear(rows, self.held, self.bias)
-        product: Tensor = self.held(rows.float())
-        return (product if self.bias is None else product + self.bias).to(rows.dtype)
+        return self.with_bias(self.held(rows.float())).to(rows.dtype)
 
 
 @dataclass

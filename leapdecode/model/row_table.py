@@ -5,7 +5,6 @@ All ways take turns, so that a busy moment hits each of them.
 
 from __future__ import annotations
 
-import contextlib
 import random
 import statistics
 import time
@@ -17,14 +16,16 @@ import torch
 from transformers import DynamicCache
 
 from leapdecode.model.cache_names import CACHE
-from leapdecode.model.half_linear import weight_bytes
-from leapdecode.model.half_weights import as_transformers
+from leapdecode.model.half_linear import num_weights, weight_bytes
+from leapdecode.model.half_weights import copied
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.memory import free_bytes
 from leapdecode.model.runner import Runner
 
 ROWS = (1, 2, 4, 6, 8, 12, 16)
 TEXT = 64  # cached tokens
 READ = 512 << 20  # bytes, far more than a processor's caches hold
+SHARE = 0.6  # of the free memory, for a copy of the model
 OURS = "leapdecode"
 DTYPES = (torch.float32, torch.bfloat16)
 
@@ -77,18 +78,19 @@ class RowTable:
 def row_table(runner: Runner, repeats: int, tick: Callable[[], Any] = lambda: None) -> RowTable:
     """Time `repeats` forwards of each size and way; `tick` is called after each round.
 
-    On a CPU transformers' model is there twice, in float32 and in bfloat16, beside the one that is
-    decoded, as far as the memory goes; elsewhere it is the one that is decoded.
+    On a CPU transformers' model is copied to float32 and to bfloat16, where there is memory for it;
+    elsewhere it is the one that is decoded.
     """
     forwards: dict[str, tuple[Forward, int]] = {
         OURS: (_ours(runner), weight_bytes(runner.model)),
     }
     for dtype in DTYPES if runner.device.type == "cpu" else (runner.dtype,):
-        with contextlib.suppress(torch.OutOfMemoryError, MemoryError):
-            model = _in_dtype(runner.model, dtype)
+        model = _in_dtype(runner, dtype)
+        if model is not None:
             name = f"transformers {str(dtype).removeprefix('torch.')}"
             forwards[name] = (_transformers(model, runner), weight_bytes(model))
-    source, taken = random.Random(0), dict[tuple[str, int], list[float]]()
+    source = random.Random(0)
+    taken = dict[tuple[str, int], list[float]]()
     read = [_read_bandwidth(runner.device)]
     for round_ in range(repeats + 1):
         turns = [(name, rows) for name in forwards for rows in ROWS]
@@ -111,7 +113,8 @@ def _tokens(runner: Runner, count: int) -> list[int]:
 
 
 def _ours(runner: Runner) -> Forward:
-    tokens, cache = _tokens(runner, TEXT + ROWS[-1]), runner.cache(1, TEXT + 2 * ROWS[-1])
+    tokens = _tokens(runner, TEXT + ROWS[-1])
+    cache = runner.cache(1, TEXT + 2 * ROWS[-1])
     with runner.turn:
         runner.call([RowPlan.chain(0, 0, tokens[:TEXT])], cache)
 
@@ -141,16 +144,14 @@ def _wait(logits: torch.Tensor) -> None:
     logits[0].max(-1).indices.tolist()
 
 
-def _in_dtype(model: Any, dtype: torch.dtype) -> Any:
-    """The model as transformers computes it, in a dtype: a copy where it is held otherwise."""
-    own = as_transformers(model)
-    if own.dtype == dtype:
-        return own
-    other = type(own)._from_config(
-        own.config, dtype=dtype, attn_implementation=own.config._attn_implementation
-    )
-    other.load_state_dict(own.state_dict())
-    return other.eval()
+def _in_dtype(runner: Runner, dtype: torch.dtype) -> Any:
+    """The model in transformers' own layers and in a dtype; None where no memory is left for it."""
+    if runner.dtype == dtype and not runner.has_half_linears:
+        return runner.model
+    free = free_bytes(runner.device)
+    if free is not None and num_weights(runner.model) * dtype.itemsize > SHARE * free:
+        return None
+    return copied(runner.model, dtype)
 
 
 def _read_bandwidth(device: torch.device) -> float:
