@@ -36,19 +36,19 @@ check: .venv/dev        ## lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-.venv/core: pyproject.toml constraints.txt
+.venv/core: pyproject.toml bench/pyproject.toml pair/pyproject.toml constraints.txt
 	@echo "installing into .venv (once; a minute or two)"
 	$(PYTHON) -m venv .venv
-	$(PIP) -e .
+	$(PIP) -e ./pair -e . -e ./bench
 	@touch $@
 
 .venv/serve: .venv/core
-	$(PIP) -e ".[serve]"
+	$(PIP) -e ./pair -e ".[serve]" -e ./bench
 	@touch $@
 
 .venv/dev: .venv/core
-	$(PIP) -e ".[dev]"
+	$(PIP) -e ./pair -e ".[dev]" -e "./bench[eval]"
 	@touch $@
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist bench/dist pair/dist

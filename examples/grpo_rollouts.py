@@ -11,7 +11,6 @@ noise, most of a text is what it was an epoch ago.
 import argparse
 import tempfile
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,12 +18,12 @@ from datasets import Dataset
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 from trl import GRPOConfig, GRPOTrainer
 
-import leapdecode
 from leapdecode import LLM, SamplingParams, Store
-from leapdecode.tasks.registry import find
+from leapdecode.model import embedded
+from leapdecode_bench.tasks.registry import find
 
 EPOCHS, PROMPTS, SAMPLES = 3, 8, 4
-TOKENIZER = Path(leapdecode.__file__).parent / "data" / "demo" / "target"
+TOKENIZER = embedded.folder() / "target"
 
 
 class Rollouts:

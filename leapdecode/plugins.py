@@ -1,7 +1,8 @@
 """Classes that are found by file, or by entry point of an installed package.
 
 One module or folder beside a registry is one method, task or scheduler. A package of its own names
-its classes under the entry point group of the registry's package, `leapdecode.methods` say.
+its classes under the entry point group of the registry's package, `leapdecode.methods` say. What
+leapdecode-bench adds to commands of the library stands in a group of its own.
 """
 
 import importlib
@@ -15,6 +16,7 @@ from leapdecode.errors import OptionError
 
 Kind = TypeVar("Kind")
 logger = logging.getLogger(__name__)
+BENCH = "leapdecode.bench"  # entry points of leapdecode-bench
 
 
 def find_classes(package: str, base: type[Kind]) -> dict[str, type[Kind]]:
@@ -49,3 +51,18 @@ def _loaded(point: EntryPoint) -> list[Any]:
         message = f"cannot load {point.value}: {type(error).__name__}: {error}"
         warnings.warn(f"{message}; it is left out", stacklevel=3)
         return []
+
+
+def bench_part(name: str) -> Any:
+    """What leapdecode-bench adds under `name`; None where that package is not installed."""
+    for point in entry_points(group=BENCH, name=name):
+        return point.load()
+    return None
+
+
+def bench_is_missing(what: str) -> OptionError:
+    """The error of something that only leapdecode-bench can do."""
+    return OptionError(
+        f"{what} needs the package leapdecode-bench: pip install leapdecode-bench "
+        "(in a clone: pip install ./bench)"
+    )

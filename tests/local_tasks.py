@@ -6,7 +6,7 @@ import json
 
 import yaml
 
-from leapdecode.tasks.registry import find
+from leapdecode_bench.tasks.registry import find
 
 SHARED = {"test_split": "test", "dataset_path": "json", "metadata": {"version": 1.0}}
 GENERATED = {

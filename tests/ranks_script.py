@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.tasks.registry import find
+from leapdecode_bench.tasks.registry import find
 
 
 def texts(llm, tokens, methods):

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 import leapdecode.llm
 from leapdecode import LLM, SamplingParams
 from leapdecode.cli.app import app
-from leapdecode.measure.audit import audit, explain, first_difference, margins, yardstick
-from leapdecode.measure.loops import repeated_share
+from leapdecode.llm.audit import audit, explain, first_difference, margins, yardstick
 from leapdecode.model import masks
 from leapdecode.model.exact import examine
-from leapdecode.tasks.registry import find
+from leapdecode_bench.measure.loops import repeated_share
+from leapdecode_bench.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=16, ignore_eos=True)
 

@@ -7,9 +7,9 @@ from tiny import VOCABULARY, decode, finish, prompts, runner, texts
 
 from leapdecode.core import Request, SamplingParams, TokenTree
 from leapdecode.errors import InvalidTree
-from leapdecode.measure.control import Unguessable
 from leapdecode.methods import names
 from leapdecode.methods.base import Method, private_random
+from leapdecode_bench.measure.control import Unguessable
 
 
 @dataclass

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from commands import ENVIRONMENT, errors, run
 
-from leapdecode.cli.results import resuming
 from leapdecode.methods import names
 from leapdecode.model import embedded
+from leapdecode_bench.cli.results import resuming
 
 # a smaller model than the default, where any will do
 SMALL = ("-m", embedded.checked("draft"), "--draft", embedded.checked("draft"), "--no-exact")

@@ -11,7 +11,6 @@ from leapdecode.cli.app import app
 from leapdecode.core import SamplingParams
 from leapdecode.errors import ModelUnavailable, OptionError
 from leapdecode.llm import LLM
-from leapdecode.measure.drafts import held
 from leapdecode.model.frequent_head import (
     FILE,
     NEVER,
@@ -31,6 +30,7 @@ from leapdecode.training.pruning import (
     size_of,
     spread,
 )
+from leapdecode_bench.measure.drafts import held
 from tests import tiny
 
 TOKENS = [1, 3, 4, 8, 20]

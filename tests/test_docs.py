@@ -63,7 +63,7 @@ def test_the_example_source_guesses_words_and_is_lossless():
 
 def pages():
     """Every page in Markdown that readers are led to."""
-    places = ("*.md", "docs/**/*.md", "benchmarks/*.md")
+    places = ("*.md", "docs/**/*.md", "bench/scripts/*.md")
     found = [path for place in places for path in ROOT.glob(place)]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
@@ -155,13 +155,13 @@ def test_the_example_of_rollouts_gains_by_its_store():
 
 
 def test_the_tables_of_results_are_what_the_folders_give():
-    check = [sys.executable, ROOT / "benchmarks" / "tables.py", "--check"]
+    check = [sys.executable, ROOT / "bench" / "scripts" / "tables.py", "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_results_are_kept_without_pages_and_plots():
-    git = ["git", "-C", ROOT, "ls-files", "benchmarks/results"]
+    git = ["git", "-C", ROOT, "ls-files", "bench/scripts/results"]
     done = subprocess.run(git, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"this is no checkout of git: {done.stderr}")

@@ -11,14 +11,14 @@ from leapdecode import LLM, Pool, SamplingParams
 from leapdecode.core import Request, Sequence, TokenTree
 from leapdecode.errors import OptionError, PoolError
 from leapdecode.hf import decoding
-from leapdecode.measure.control import Unguessable
 from leapdecode.methods import make
 from leapdecode.methods.multi_candidate import read_widths
 from leapdecode.methods.ouroboros import rejected_phrases
 from leapdecode.methods.planner import Planner
 from leapdecode.model.runner import Runner
-from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
+from leapdecode_bench.measure.control import Unguessable
+from leapdecode_bench.tasks.registry import find
 
 pytestmark = pytest.mark.usefixtures("whole_trees")
 

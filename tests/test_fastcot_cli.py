@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import leapdecode
 from leapdecode.cli.app import app
-from leapdecode.measure.fastcot.records import RECORDS, read
+from leapdecode_bench.measure.fastcot.records import RECORDS, read
 
 SMALL = ("-m", Path(leapdecode.__file__).parent / "data" / "demo" / "draft")
 

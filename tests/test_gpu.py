@@ -9,7 +9,7 @@ from tiny import CONFIGS, decode, draft_of, finish, new_model, prompts, texts
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request
-from leapdecode.measure.audit import audit
+from leapdecode.llm.audit import audit
 from leapdecode.methods import names
 from leapdecode.model.load import prepare
 from leapdecode.model.recorded import record

@@ -28,7 +28,7 @@ from transformers import (
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.hf import decoding
 from leapdecode.methods.registry import names
-from leapdecode.tasks.registry import find
+from leapdecode_bench.tasks.registry import find
 
 METHODS = ["autoregressive", "jacobi", "prompt_lookup", "lookahead"]
 PROMPT = find("math").prompts(1)[0]

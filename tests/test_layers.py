@@ -18,9 +18,7 @@ LAYERS = [
     {"methods"},
     {"engine"},
     {"llm"},
-    {"tasks"},
-    {"reasoning", "training"},
-    {"measure", "server"},
+    {"reasoning", "training", "server"},
     {"cluster"},
     {"cli", "hf"},
     {"integrations"},
@@ -57,6 +55,14 @@ def test_a_layer_imports_only_from_below(path):
     for name in set(imported(path)) - {own, "__version__", "LLM", "SamplingParams"}:
         assert name in LEVEL, f"{path.name} imports leapdecode.{name}, which has no layer"
         assert LEVEL[name] < LEVEL[own], f"{own} may not import {name}"
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_library_needs_no_other_package_of_ours(path):
+    text = path.read_text()
+    for package in ("leapdecode_bench", "leapdecode_demo_pair"):
+        assert f"import {package}" not in text, f"{path.name} imports {package}"
+        assert f"from {package}" not in text, f"{path.name} imports {package}"
 
 
 def test_every_folder_has_a_layer():

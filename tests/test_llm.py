@@ -29,7 +29,7 @@ from leapdecode.errors import (
 from leapdecode.llm.checks import check_causal_model, check_tokenizer
 from leapdecode.methods import make, names
 from leapdecode.model import embedded
-from leapdecode.tasks.registry import find
+from leapdecode_bench.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=24)
 

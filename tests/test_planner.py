@@ -16,8 +16,8 @@ from leapdecode.methods.planner import PERIOD, Planner
 from leapdecode.methods.rates import HitRates, kinds_of
 from leapdecode.model.cost import RowCost, measured_on, row_costs
 from leapdecode.model.cost_curve import CostCurve
-from leapdecode.tasks.registry import find
 from leapdecode.verify.walk import walk
+from leapdecode_bench.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=40)
 

@@ -16,7 +16,7 @@ from leapdecode.core import Request
 from leapdecode.engine import Engine
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import OptionError
-from leapdecode.measure.audit import audit
+from leapdecode.llm.audit import audit
 from leapdecode.model import kv_cache, prefix_cache
 from leapdecode.model.exact import examine
 from leapdecode.model.kv_store import Layout, SlotCache

@@ -12,7 +12,7 @@ from leapdecode.reasoning import Ask, Executor, Tree, solve
 from leapdecode.reasoning.evaluator import Value
 from leapdecode.reasoning.tasks import Question, State, find, names
 from leapdecode.reasoning.tree import Counts, Node
-from leapdecode.tasks.math import LAST
+from leapdecode_bench.tasks.math import LAST
 
 QUESTION = "Tom has 3 bags with 8 pens each. He loses 5 pens. How many pens are left?"
 SMALL = {"thoughts": 2, "breadth": 2, "depth": 3}

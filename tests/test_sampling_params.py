@@ -10,8 +10,8 @@ from transformers import LogitsProcessorList, MinPLogitsWarper
 
 from leapdecode import SamplingParams
 from leapdecode.errors import OptionError
-from leapdecode.measure.contenders import Ours
-from leapdecode.measure.peers import peers
+from leapdecode_bench.measure.contenders import Ours
+from leapdecode_bench.measure.peers import peers
 
 NAN, INF = math.nan, math.inf
 NUMBERS = (

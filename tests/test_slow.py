@@ -12,11 +12,11 @@ from transformers import LlamaConfig
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request
-from leapdecode.measure.audit import audit
-from leapdecode.measure.loops import repeated_share
+from leapdecode.llm.audit import audit
 from leapdecode.methods import names
 from leapdecode.model.runner import Runner
-from leapdecode.tasks.registry import find
+from leapdecode_bench.measure.loops import repeated_share
+from leapdecode_bench.tasks.registry import find
 
 pytestmark = pytest.mark.slow
 METHODS = [name for name in names() if name != "autoregressive"]

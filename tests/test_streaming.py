@@ -10,7 +10,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.detokenize import REPLACEMENT, TextStream
 from leapdecode.methods import names
-from leapdecode.tasks.registry import find
+from leapdecode_bench.tasks.registry import find
 
 PROMPTS = [find("math").prompts(1)[0], find("code").prompts(1, "source")[0]]
 METHODS = [

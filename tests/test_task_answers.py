@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leapdecode.tasks.answers import final_choice, final_number, parse_value
+from leapdecode.reasoning.answers import final_choice, final_number, parse_value
 
 NUMBERS = [
     ("So the answer is 7.", 7),

@@ -5,7 +5,7 @@ from stated import state_row_costs
 
 from leapdecode import SamplingParams
 from leapdecode.model.traits import TRAINED_BLOCK, trained_block
-from leapdecode.tasks.registry import find
+from leapdecode_bench.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=48)
 ALONE = {"suffix": False, "recycling": False, "last": False, "draft": False}

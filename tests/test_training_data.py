@@ -23,13 +23,13 @@ from leapdecode.errors import (
     ResultsError,
     UnknownName,
 )
-from leapdecode.tasks.public.loading import load, named
 from leapdecode.training import prompts as prompt_module
 from leapdecode.training.clean import Cleaning
 from leapdecode.training.collect import Collecting, collect, make_examples
 from leapdecode.training.dataset import Example, Manifest, Trajectories, write_shard
 from leapdecode.training.noise import Row
 from leapdecode.training.prompts import encoded, of_dataset, of_file, of_tasks
+from leapdecode_bench.tasks.public.loading import load, named
 
 COMMAND = [sys.executable, "-m", "leapdecode", "cllm", "collect", "--device", "cpu"]
 SETTINGS = Collecting(block=4, max_tokens=12, batch_size=4, shard=4)
@@ -182,7 +182,7 @@ def test_wrong_names_of_public_sets(task, told):
 
 
 def held(task, count):
-    from leapdecode.tasks.registry import find
+    from leapdecode_bench.tasks.registry import find
 
     return find(task).prompts(count)
 

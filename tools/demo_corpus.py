@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from leapdecode.tasks.base import SEPARATOR, Example, Task
-from leapdecode.tasks.code import is_held_out, library_files
-from leapdecode.tasks.registry import find, names
+from leapdecode.reasoning.fastcot.questions import SEPARATOR
+from leapdecode_bench.tasks.base import Example, Task
+from leapdecode_bench.tasks.code import is_held_out, library_files
+from leapdecode_bench.tasks.registry import find, names
 
 # (B, T), B * T tokens
 SHAPES = {"short": (24, 256), "middle": (16, 384), "long": (8, 768), "longest": (4, 1536)}

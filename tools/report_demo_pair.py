@@ -23,13 +23,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from demo_losses import LESSONS, TAUGHT
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.measure.loops import repeated_share
 from leapdecode.model import embedded
 from leapdecode.model.cache_names import CACHE
-from leapdecode.tasks.answers import parse_value
-from leapdecode.tasks.base import Example, Task
-from leapdecode.tasks.blocksworld import parse_evaluation
-from leapdecode.tasks.registry import find, names
+from leapdecode.reasoning.answers import parse_value
+from leapdecode_bench.measure.loops import repeated_share
+from leapdecode_bench.tasks.base import Example, Task
+from leapdecode_bench.tasks.blocksworld import parse_evaluation
+from leapdecode_bench.tasks.registry import find, names
 
 MAX_TOKENS = 256
 # others write a number

@@ -2,9 +2,9 @@
 
     python tools/train_demo_pair.py                      # all; resumes where it stopped
     python tools/train_demo_pair.py --only draft --minutes 5
-    python tools/train_demo_pair.py --export leapdecode/data/demo
-    python tools/train_demo_pair.py --start leapdecode/data/demo --only target  # goes on from there
-    python tools/train_demo_pair.py --start leapdecode/data/demo --only draft   # a new draft for it
+    python tools/train_demo_pair.py --export pair/leapdecode_demo_pair
+    python tools/train_demo_pair.py --start pair/leapdecode_demo_pair --only target  # goes on
+    python tools/train_demo_pair.py --start pair/leapdecode_demo_pair --only draft   # a new one
 
 `demo_corpus.py` makes the text. The target's hidden matrices are trained by Muon, all else by
 AdamW; the learning rate warms up and then falls linearly to zero, for the target five times, for

@@ -7,27 +7,23 @@ from typing import Any
 import typer
 
 from leapdecode import __version__
-from leapdecode.cli.bench import bench
 from leapdecode.cli.chat import chat
 from leapdecode.cli.cllm import cllm
-from leapdecode.cli.cllm_evaluate import evaluate
 from leapdecode.cli.cllm_interpolate import interpolate
 from leapdecode.cli.cllm_train import train
 from leapdecode.cli.cllm_view import view
+from leapdecode.cli.common import reports_errors
 from leapdecode.cli.demo import demo
 from leapdecode.cli.distill import distill
 from leapdecode.cli.doctor import doctor
 from leapdecode.cli.fastcot import fastcot
-from leapdecode.cli.fastcot_compare import compare as compare_answers
 from leapdecode.cli.generate import generate
 from leapdecode.cli.methods import methods
 from leapdecode.cli.model_options import first_process
-from leapdecode.cli.report import report
 from leapdecode.cli.serve import PREFIX, serve
 from leapdecode.cli.tree import tree
-from leapdecode.cli.tree_compare import compare
-from leapdecode.cli.tune import tune
 from leapdecode.cli.waiting_threads import CORES
+from leapdecode.plugins import bench_is_missing, bench_part
 
 # typer bundles its own click or uses the installed one, by version
 UsageError: Any = typer.BadParameter.__base__
@@ -57,18 +53,42 @@ def options(
     """Decode several tokens per forward pass, without changing one character of the output."""
 
 
-for command in (demo, generate, chat, bench, report, tune, methods, doctor, distill):
+def _add_bench() -> None:
+    """Add the commands of leapdecode-bench; where that is not installed, what says so."""
+    add = bench_part("commands")
+    if add is not None:
+        add(app, tree, fastcot, cllm)
+        return
+    for group, name, help_text in MEASURING:
+        _add_missing(group, name, help_text)
+
+
+def _add_missing(group: typer.Typer, name: str, help_text: str) -> None:
+    context = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    @group.command(name, context_settings=context, help=f"{help_text} Needs leapdecode-bench.")
+    @reports_errors
+    def missing(context: typer.Context) -> None:
+        raise bench_is_missing(f"`{context.command_path}`")
+
+
+MEASURING = (
+    (app, "bench", "Measure methods against plain decoding."),
+    (app, "report", "Make the page and the plots of a run anew."),
+    (app, "tune", "Find the best options of a method for a model and a task."),
+    (tree, "compare", "Compare ways to execute a search."),
+    (fastcot, "compare", "Compare ways to answer."),
+    (cllm, "evaluate", "Hold a trained model against the one it was trained from."),
+)
+for command in (demo, generate, chat, methods, doctor, distill):
     app.command()(command)
 app.command(context_settings={"auto_envvar_prefix": PREFIX})(serve)
-tree.command()(compare)
-app.add_typer(tree)
-fastcot.command("compare")(compare_answers)
-app.add_typer(fastcot)
 cllm.command()(train)
-cllm.command()(evaluate)
+_add_bench()
 cllm.command()(view)
 cllm.command()(interpolate)
-app.add_typer(cllm)
+for group in (tree, fastcot, cllm):
+    app.add_typer(group)
 
 
 def main() -> None:

@@ -162,7 +162,7 @@ def needed(output: Path | None) -> Path:
 
 def made_with(llm: Any) -> dict[str, Any]:
     """What trajectories depend on, beside their settings."""
-    from leapdecode.measure.machine import machine
+    from leapdecode.llm.machine import machine
     from leapdecode.model.facts import weights_digest
     from leapdecode.model.half_linear import dtype_name
 

@@ -155,7 +155,7 @@ def trained(
     """Train with a progress bar on stderr where that is a terminal."""
     import transformers.utils.logging as transformers_logging
 
-    from leapdecode.measure.machine import machine, revision
+    from leapdecode.llm.machine import machine, revision
     from leapdecode.model.load import pick_device
     from leapdecode.training.train import train
 

@@ -9,6 +9,7 @@ import typer
 
 from leapdecode.cli.common import JsonOption, print_json, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.plugins import bench_is_missing, bench_part
 
 
 @reports_errors
@@ -33,10 +34,12 @@ def view(
       leapdecode cllm view "Tom has 3 bags with 8 pens each." --html before.html
     """
     from leapdecode.llm.prompts import encode
-    from leapdecode.measure.cllm.evaluate import viewed
     from leapdecode.training.collect import Collecting, continuations, tree_runner
-    from leapdecode.training.trajectories import Known, trajectories
+    from leapdecode.training.trajectories import Known, trajectories, viewed
 
+    write_view = bench_part("view") if html is not None else None
+    if html is not None and write_view is None:
+        raise bench_is_missing("--html")
     llm = replace(models, exact=False, prepack=False).open(fallback=False, prefix_cache=False)
     ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
     settings = Collecting(block, max_tokens)
@@ -45,9 +48,7 @@ def view(
         tree_runner(llm), [Known(0, ids, result.token_ids)], block, settings.seed
     )
     blocks = [viewed(llm.tokenizer, one) for one in found if one]
-    if html is not None:
-        from leapdecode.measure.cllm.page import write_view
-
+    if write_view is not None:
         write_view(html, prompt, llm.name, blocks)
     if json:
         print_json({"schema": 1, "block": block, "blocks": blocks, "text": result.text})

@@ -12,8 +12,9 @@ from leapdecode.cli.cllm import gathered, made_with, needed, tell_how_to_go_on
 from leapdecode.cli.cllm_train import check_packages
 from leapdecode.cli.common import JsonOption, counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.tables import print_line, print_page, print_table
+from leapdecode.cli.tables import print_line
 from leapdecode.errors import OptionError
+from leapdecode.plugins import bench_is_missing, bench_part
 
 HELD_OUT = 24  # prompts that a draft is measured on, where none are named
 
@@ -74,8 +75,8 @@ def distill(
     The target continues the prompts; some of its layers, with a head over frequent tokens, are then
     trained on what it said. The text that the target decodes with the draft is the target's own,
     whatever the draft guesses. DIR/draft is the draft, DIR/report.html what it brings: agreement,
-    how long its guesses hold, and speed. Needs pyarrow and accelerate: pip install
-    'leapdecode[train]'.
+    how long its guesses hold, and speed (with leapdecode-bench). Needs pyarrow and accelerate:
+    pip install 'leapdecode[train]'.
 
     Examples:
 
@@ -89,6 +90,9 @@ def distill(
     from leapdecode.training.pruning import check_share
 
     folder = needed(output)
+    drafts = bench_part("drafts")
+    if drafts is None and test:
+        raise bench_is_missing("--test")
     check_share(share)
     check_packages()
     found = gathered(task, prompts, dataset, limit, seed)
@@ -110,11 +114,16 @@ def distill(
     except KeyboardInterrupt:
         tell_how_to_go_on()
         raise
-    report = measured(plain, folder, test, held_out, size, max_tokens)
+    if drafts is None:
+        report = agreed(plain, folder, held_out, size, max_tokens)
+    else:
+        report = drafts.measured(plain, folder, test, held_out, size, max_tokens)
     if json:
         print_json(report)
-    else:
+    elif drafts is None:
         show(report, folder)
+    else:
+        drafts.show(report, folder)
 
 
 def made(
@@ -122,7 +131,7 @@ def made(
     texts: tuple[int, int, int], resume: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Collect, prune and train, as far as that is not done; the draft's size."""
-    from leapdecode.measure.machine import machine, revision
+    from leapdecode.llm.machine import machine, revision
     from leapdecode.training import distill as steps
     from leapdecode.training.collect import Collecting, collect
     from leapdecode.training.prompts import encoded
@@ -153,74 +162,31 @@ def made(
     return asdict(size)
 
 
-def measured(
-    models: Models, folder: Path, test: str | None, held_out: Sequence[Any],
-    size: Mapping[str, Any], max_tokens: int,
-) -> dict[str, Any]:  # fmt: skip
-    """What the draft brings, on prompts that it has not seen."""
-    from leapdecode.cli.bench import measure
+def agreed(
+    models: Models, folder: Path, held_out: Sequence[Any], size: Mapping[str, Any], max_tokens: int
+) -> dict[str, Any]:
+    """How often the draft says what the target says, on prompts that it has not seen."""
     from leapdecode.core import SamplingParams
-    from leapdecode.measure import drafts
-    from leapdecode.measure.facts import facts
-    from leapdecode.measure.results import Entry
-    from leapdecode.measure.store import Store
     from leapdecode.training.distill import DRAFT, agreement
-
-    llm = replace(models, draft=str(folder / DRAFT)).open(prefix_cache=False)
-    sampling = SamplingParams(max_tokens=max_tokens)
-    workloads = workloads_of(llm, test, held_out, sampling)
-    work = drafts.bench_of(llm, alone(llm), workloads, sampling)
-    run = facts(work, str(folder / DRAFT), [test])
-    place = folder / "bench"
-    store = Store.open(folder, place, run, resume=(place / "run.json").exists())
-    measure(work, store)
-    prompts = [prompt for one in workloads for prompt in one.prompts]
-    said = llm.generate(prompts, method="autoregressive", sampling=sampling)
-    texts = [(prompt, one.token_ids) for prompt, one in zip(prompts, said, strict=True)]
-    found = {
-        "agreement": agreement(llm, texts),
-        "tokens": sum(len(response) for _, response in texts),
-        "size": dict(size),
-        "run": run,
-    }
-    entries = [Entry(one.label, one.options) for one in work.contenders]
-    report = drafts.document(store.read(), entries, found)
-    drafts.write(folder, report)
-    return report
-
-
-def alone(llm: Any) -> Any:
-    """An `LLM` of the same target and settings that has no draft."""
-    from leapdecode.llm import LLM
-
-    return LLM(
-        llm.model, llm.tokenizer, exact=llm.exact, prefix_cache=False,
-        prepack=bool(getattr(llm.runner, "prepacked", None)),
-    )  # fmt: skip
-
-
-def workloads_of(llm: Any, test: str | None, held_out: Sequence[Any], sampling: Any) -> Any:
-    """What `--test` names, or the prompts that were held out."""
-    from leapdecode.measure.bench import Workload
-    from leapdecode.measure.workloads import build
     from leapdecode.training.prompts import encoded
 
-    if test:
-        return build(test, llm, HELD_OUT, 0, sampling)
-    by_name: dict[str, list[Any]] = {}
-    for one in encoded(held_out, llm.tokenizer, llm.runner.vocabulary):
-        by_name.setdefault(one.name, []).append(one.ids)
-    return [Workload(name, ids) for name, ids in by_name.items()]
+    llm = replace(models, draft=str(folder / DRAFT)).open(prefix_cache=False)
+    prompts = [prompt.ids for prompt in encoded(held_out, llm.tokenizer, llm.runner.vocabulary)]
+    sampling = SamplingParams(max_tokens=max_tokens)
+    results = llm.generate(prompts, method="autoregressive", sampling=sampling)
+    texts = [(prompt, result.token_ids) for prompt, result in zip(prompts, results, strict=True)]
+    return {
+        "schema": 1,
+        "agreement": agreement(llm, texts),
+        "tokens": sum(len(token_ids) for _, token_ids in texts),
+        "size": dict(size),
+    }
 
 
 def show(report: Mapping[str, Any], folder: Path) -> None:
-    """Agreement, the table, and where draft and page are."""
-    from leapdecode.measure.drafts import HEAD, agreement_text, cells
-    from leapdecode.training.distill import DRAFT
+    """Agreement, and where the draft is."""
+    from leapdecode.training.distill import DRAFT, agreement_text
 
     print_line(agreement_text(report))
-    print_table(HEAD, [cells(row) for row in report["rows"]], names=2)
-    held = ", ".join(f"{100 * share:.0f}%" for share in report["held"])
-    print_line(f"drafts of which at least 1, 2, ... tokens held: {held}")
-    print_page(folder)
+    print_line("leapdecode-bench measures the speed with it: leapdecode bench --help")
     print_line(f"use it: --draft {folder / DRAFT}")

@@ -82,20 +82,6 @@ def source_of(task: str, shots: int) -> Any:
     return find(task)
 
 
-def wanted_of(methods: str) -> list[Any]:
-    """The contenders of --methods; raises user errors with suggestions."""
-    from leapdecode.measure.fastcot.contenders import Wanted, wanted
-
-    names = dict.fromkeys(part.strip() for part in methods.split(",") if part.strip())
-    if not names:
-        raise OptionError("--methods is empty; for example cot,fastcot,fastcot-early:auto")
-    found = []
-    for name in names:
-        kind, method, pairs = wanted(name)
-        found.append(Wanted(name, kind, method, parse_options(method, pairs)))
-    return found
-
-
 def checked_count(option: str, count: int) -> int:
     """A number of questions; raises `OptionError` below 1."""
     if count < 1:

@@ -177,7 +177,7 @@ def generate(
     if store and texts is not None and first_process():
         texts.save(store)
     if audit:
-        from leapdecode.measure.audit import audit as compare
+        from leapdecode.llm.audit import audit as compare
 
         result.audit = compare(llm, result, sampling).as_dict()
     if html or trace:

@@ -1,12 +1,9 @@
 """How answers from a glimpse, bounds and comparisons are shown."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-
-from leapdecode.cli.tables import print_page, print_table
 
 ENDED = {
     "stop": "the rationale ended by itself",
@@ -96,25 +93,6 @@ def bound_text(found: Any) -> str:
         f"{100 * found.max_loss:.4g} points on {found.questions} questions; there "
         f"{100 * found.loss:.4g}"
     )
-
-
-def show_comparison(report: Mapping[str, Any], folder: Path) -> None:
-    """The table, the bound, and where the page is."""
-    from leapdecode.measure.fastcot.page import SHORT, cells
-
-    rows = [[cells(row)[name] for name in SHORT] for row in report["rows"]]
-    print_table(SHORT, rows, title=str(report["task"]))
-    print_page(folder)
-
-
-def show_study(report: Mapping[str, Any], study: str, folder: Path) -> None:
-    """The rows of a study, and where the page is."""
-    from leapdecode.measure.fastcot.study_page import KINDS
-
-    kind = KINDS[study]
-    rows = [kind.cells(row) for row in report["rows"]]
-    print_table(kind.head, rows, kind.names, report["preset"])
-    print_page(folder)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def check_files(
             continue
         check_place(option, path)
         if option in NEEDS and find_spec(NEEDS[option]) is None:
-            message = f"{option} needs {NEEDS[option]}: pip install 'leapdecode[bench]'"
+            message = f"{option} needs {NEEDS[option]}: pip install 'leapdecode[draw]'"
             raise OptionError(message)
 
 
@@ -44,7 +44,7 @@ def write(tree: Any, html: Path | None, svg: Path | None, output: Path | None) -
 def write_schedule(path: Path, driver: Any, title: str) -> None:
     """Write the page of which text was served by which forward; texts count from 1 on."""
     from leapdecode.llm.trace_page import page
-    from leapdecode.measure.trees.records import spans_of
+    from leapdecode.reasoning.execution import spans_of
 
     forwards = driver.record.forwards
     spans = spans_of(forwards, forwards[0].began)

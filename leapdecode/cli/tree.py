@@ -105,7 +105,7 @@ def solve(
     The tree and the answer go to stdout; * marks the thoughts that led to it. Equal seeds give
     equal trees, with every strategy. A question of your own has no score.
 
-    --html needs jinja2 and --svg matplotlib: pip install 'leapdecode[bench]'.
+    --html needs jinja2 and --svg matplotlib: pip install 'leapdecode[draw]'.
 
     Examples:
 

@@ -1,16 +1,29 @@
-"""The embedded pair: target and draft shipped as package data, checked before use."""
+"""The embedded pair: target and draft of the package leapdecode-demo-pair, checked before use."""
 
 import hashlib
-from importlib.resources import files
+import importlib.util
 from pathlib import Path
 
 from leapdecode.errors import ModelUnavailable
 
 NAME = "demo"
+PACKAGE = "leapdecode_demo_pair"
 
 
 def folder() -> Path:
-    return Path(str(files("leapdecode") / "data" / "demo"))
+    """The package's folder; raises `ModelUnavailable` where it is not installed."""
+    package = importlib.util.find_spec(PACKAGE)
+    if package is None or package.origin is None:
+        raise ModelUnavailable(
+            "the demo pair is not installed: pip install leapdecode-demo-pair (in a clone: "
+            "pip install ./pair); or name a model with -m"
+        )
+    return Path(package.origin).parent
+
+
+def examples(name: str) -> Path:
+    """A file of problems that the pair can solve, see `EXAMPLES.md` beside it."""
+    return folder() / "examples" / name
 
 
 def checked(role: str, root: Path | None = None) -> Path:
@@ -18,7 +31,9 @@ def checked(role: str, root: Path | None = None) -> Path:
     root = root or folder()
     listing = root / "SHA256SUMS"
     if not listing.is_file():
-        raise ModelUnavailable(f"the embedded pair is missing from {root}; reinstall leapdecode")
+        raise ModelUnavailable(
+            f"the demo pair is missing from {root}; reinstall leapdecode-demo-pair"
+        )
     for line in listing.read_text().splitlines():
         digest, name = line.split(maxsplit=1)
         path = root / name
@@ -26,6 +41,7 @@ def checked(role: str, root: Path | None = None) -> Path:
             path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
         ):
             raise ModelUnavailable(
-                f"the embedded pair's {name} does not match its checksum; reinstall leapdecode"
+                f"the demo pair's {name} does not match its checksum; "
+                "reinstall leapdecode-demo-pair"
             )
     return root / role

@@ -5,7 +5,7 @@ A strategy changes times, never texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leapdecode.llm.run import Run
 
 T = TypeVar("T")
+Span = tuple[str, str, float, float, list[int]]  # model, kind, began, ended, requests
 
 
 @dataclass(frozen=True)
@@ -198,3 +199,17 @@ def _generated(result: Result) -> Generated:
         result.text, result.finish_reason, len(result.token_ids), result.token_ids,
         result.artifacts, len(result.steps),
     )  # fmt: skip
+
+
+def spans_of(forwards: Iterable[ForwardEvent], began: float) -> list[Span]:
+    """Forwards, and the choosing of tokens behind the target's, in seconds from `began` on."""
+    spans = list[Span]()
+    for event in forwards:
+        kind = "prefill" if event.prefill else ("verify" if event.model == "target" else "draft")
+        requests = list(event.request_ids)
+        start = event.began - began
+        end = event.ended - began
+        spans.append((event.model, kind, start, end, requests))
+        if event.model == "target" and event.sampled:
+            spans.append((event.model, "sample", end, end + event.sampled, requests))
+    return spans

@@ -103,3 +103,14 @@ def agreement(llm: LLM, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) ->
         equal += int((logits.argmax(dim=-1) == ids[0, len(prompt) :]).sum())
         total += len(response)
     return equal / max(total, 1)
+
+
+def agreement_text(report: Mapping[str, Any]) -> str:
+    """Agreement and size in a sentence."""
+    size = report["size"]
+    return (
+        f"The draft says what the target says in {100 * report['agreement']:.1f}% of "
+        f"{report['tokens']} tokens of texts that it has not seen. It has {len(size['layers'])} "
+        f"layers and {size['tokens']} tokens in its head: {100 * size['share']:.1f}% of the "
+        "target's cost."
+    )

@@ -8,11 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
+from leapdecode.errors import OptionError, PromptError
 from leapdecode.llm.prompts import encode
-from leapdecode.tasks.public.loading import is_public, load, named
-from leapdecode.tasks.public.registry import names as set_names
-from leapdecode.tasks.registry import find, names
+from leapdecode.plugins import bench_is_missing, bench_part
 
 # of an object, the first that it has; a list of turns counts as a conversation or by its first turn
 FIELDS = ("conversations", "messages", "prompt", "question", "turns", "instruction", "text")
@@ -29,42 +27,14 @@ class NamedPrompt:
 
 
 def of_tasks(wanted: str, limit: int, seed: int) -> list[tuple[str, Any]]:
-    """`limit` prompts of each task in a list by comma: of our own ("math", "math/value": a kind)
-    from its training split, of a public set ("gsm8k=FILE", "spec_bench/qa=FILE") from a file.
+    """`limit` prompts of each task in a list by comma, which leapdecode-bench draws or reads.
 
-    Raises `UnknownName`, and of public sets `OptionError` and `TaskError`.
+    Raises `OptionError` where that package is not installed, and what it raises.
     """
-    found = list[tuple[str, Any]]()
-    for name in [part.strip() for part in wanted.split(",") if part.strip()]:
-        task_name, _, kind = name.partition("/")
-        if is_public(name):
-            texts = _of_public(name, limit)
-            name = name.partition("=")[0]
-        elif task_name in names():
-            texts = find(task_name).prompts(limit, kind or None, seed, "train")
-        else:
-            known = [*names(), *(f"{one}=FILE" for one in set_names())]
-            raise UnknownName(with_suggestions(f"unknown task {name!r}", name, known))
-        found += [(name, text) for text in texts]
-    return found
-
-
-def _of_public(name: str, limit: int) -> list[Any]:
-    """Prompts of a public set without demonstrations; of a conversation its first turn.
-
-    They are trained on, so the file must be named: the set's name alone stands for its test split.
-    """
-    source = named(name, option="--task")
-    if source.path is None:
-        raise OptionError(f"--task {name} names no file to train on; write {name}=FILE")
-    if not source.path.exists():
-        raise OptionError(f"--task {name}: there is no file {source.path}")
-    return [
-        [{"role": "user", "content": item.turns[0]}]
-        if item.turns
-        else source.set.prompt(item, shots=0)
-        for item in load(source, limit).items
-    ]
+    prompts = bench_part("prompts")
+    if prompts is None:
+        raise bench_is_missing(f"--task {wanted}")
+    return prompts(wanted, limit, seed)  # type: ignore[no-any-return]
 
 
 def of_file(path: Path, limit: int) -> list[tuple[str, Any]]:

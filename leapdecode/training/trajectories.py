@@ -16,7 +16,9 @@ and no token before it depends on it.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from leapdecode.llm.detokenize import TokenTexts
 from leapdecode.model.runner import Runner
 from leapdecode.training.cached import CachedTexts, Rows
 from leapdecode.training.losses import first_difference
@@ -136,3 +138,15 @@ def _wave(cached: CachedTexts, open_blocks: Sequence[Sequence[Block]]) -> None:
         left = iter(choices)
         for block in own:
             block.advance([next(left) for _ in block.rows])
+
+
+def viewed(tokenizer: Any, trajectory: Trajectory) -> list[list[tuple[str, bool]]]:
+    """A trajectory's states as texts of tokens, each with whether it is the fixed point's."""
+    spelt = TokenTexts(tokenizer)
+    return [
+        [
+            (spelt.text(token), token == right)
+            for token, right in zip(state, trajectory[-1], strict=True)
+        ]
+        for state in trajectory
+    ]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from leapdecode.core import SamplingParams
 from leapdecode.reasoning.execution import Executor
 from leapdecode.reasoning.fastcot.answering import Answered, Plan, Said, answering, asking
+from leapdecode.reasoning.fastcot.questions import SEPARATOR
 from leapdecode.reasoning.fastcot.trigger import WORDS, Trigger, trigger_of
-from leapdecode.tasks.base import SEPARATOR
 
 if TYPE_CHECKING:
     from leapdecode.llm import LLM

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leapdecode.errors import PromptError, TaskError, UnknownName, with_suggestions
-from leapdecode.tasks import registry
-from leapdecode.tasks.answers import final_choice, final_number
-from leapdecode.tasks.base import SEPARATOR, Example
+from leapdecode.errors import PromptError, TaskError
+from leapdecode.model.embedded import examples
+from leapdecode.plugins import bench_is_missing, bench_part
+from leapdecode.reasoning.answers import final_choice, final_number
 
-KINDS = {"math": ("rationale",), "choice": ("multiple", "yes_no")}
+SEPARATOR = "\n"  # between a worked example, whose last line is whole, and what follows
+SHIPPED = "math"  # the task whose first questions the demo pair's package holds
 SHOTS = 4
 SAYING = " So the answer is "  # what scorers look for
 _SUMS = re.compile(r"<<[^<>]*>>")  # of GSM8K's answers
@@ -50,46 +51,22 @@ class Source(ABC):
         """
 
 
-class TaskSource(Source):
-    """The questions of one of the tasks, its kinds in turn."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.task = name, registry.find(name)
-        self.kinds = KINDS[name]
-
-    def ask(self, question: str, shots: int) -> Asked:
-        body = f"Question: {question.strip()}\nAnswer:"
-        example = Example(self.kinds[0], body, "")
-        shown = self._shown(self.kinds[0], shots)
-        return Asked(question.strip(), self.task.prompt(example, shown))
-
-    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
-        each = -(-count // len(self.kinds))
-        drawn = [self.task.examples("held_out", each, kind, seed) for kind in self.kinds]
-        inturn = [example for group in zip(*drawn, strict=True) for example in group][:count]
-        return [self._asked(example, shots) for example in inturn]
-
-    def _shown(self, kind: str, shots: int) -> list[Example]:
-        return self.task.examples("train", shots, kind)
-
-    def _asked(self, example: Example, shots: int) -> Asked:
-        def score(answer: str) -> float:
-            return float(self.task.score(example, SAYING + answer) or 0.0)
-
-        prompt = self.task.prompt(example, self._shown(example.kind, shots))
-        return Asked(_question(example.body), prompt, score)
-
-
 class FileSource(Source):
     """The questions of a JSONL file, see docs/reasoning.md.
 
     A line has "question" and "answer", perhaps "options" (by label) and "rationale". An answer in
     GSM8K's form is a rationale with the answer behind "####". The first lines that have a rationale
     are the worked examples, and are not asked.
+
+    Args:
+        path: of the file.
+        drawn: whether the seed draws the order of the questions; else they come as in the file.
     """
 
-    def __init__(self, path: str) -> None:
-        self.name, self.path = Path(path).stem, path
+    def __init__(self, path: str, drawn: bool = True) -> None:
+        self.name = Path(path).stem
+        self.path = path
+        self.drawn = drawn
         self.lines = [_read(path, number, line) for number, line in _lines(path)]
 
     def ask(self, question: str, shots: int) -> Asked:
@@ -98,12 +75,13 @@ class FileSource(Source):
 
     def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
         shown, rest = self._parts(shots)
-        random.Random(f"questions/{seed}").shuffle(rest)
+        if self.drawn:
+            random.Random(f"questions/{seed}").shuffle(rest)
         if len(rest) < count:
             raise TaskError(
                 f"{self.path} has {len(rest)} questions beside {shots} worked examples, not {count}"
             )
-        return [Asked(_question(one.body), shown + one.body, one.score) for one in rest[:count]]
+        return [Asked(question_of(one.body), shown + one.body, one.score) for one in rest[:count]]
 
     def _parts(self, shots: int) -> tuple[str, list["_Line"]]:
         """The worked examples as text, and the other lines, of equal questions one."""
@@ -145,22 +123,22 @@ class _Line:
 
 
 def find(name: str) -> Source:
-    """The source of a name: math, choice, a file, or a public set ("csqa=FILE").
+    """The source of a name: a file, the demo pair's word problems ("math"), or with
+    leapdecode-bench one of its tasks or a public set ("csqa=FILE").
 
     Raises:
         UnknownName: no such task.
+        OptionError: a task that only leapdecode-bench has, which is not installed.
         TaskError: the file has no questions, or a line that is none.
     """
-    if name in KINDS:
-        return TaskSource(name)
-    from leapdecode.reasoning.fastcot.public import SETS, PublicSource
-
-    if name.partition("=")[0] in SETS:
-        return PublicSource(name)
     if name.endswith(".jsonl"):
         return FileSource(name)
-    message = with_suggestions(f"unknown task {name!r}", name, KINDS)
-    raise UnknownName(f"{message} (or the name of a .jsonl file)")
+    tasks = bench_part("questions")
+    if tasks is not None:
+        return tasks(name)  # type: ignore[no-any-return]
+    if name == SHIPPED:
+        return FileSource(str(examples("math.jsonl")), drawn=False)
+    raise bench_is_missing(f"--task {name}")
 
 
 def check_question(question: str) -> None:
@@ -209,7 +187,7 @@ def _text(row: Mapping[str, Any], field: str, where: str) -> str:
     return str(row[field])
 
 
-def _question(body: str) -> str:
+def question_of(body: str) -> str:
     """The question in what stands behind the worked examples."""
     return body.removeprefix("Question: ").removesuffix("\nAnswer:")
 

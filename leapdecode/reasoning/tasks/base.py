@@ -5,8 +5,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
+from leapdecode.reasoning.answers import parse_value
 from leapdecode.reasoning.generation import Generated
-from leapdecode.tasks.answers import parse_value
 
 T = TypeVar("T")
 VALUE_TOKENS = 128  # of a score with its explanation (SEED, appendix D)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from leapdecode.errors import TaskError, with_suggestions
-from leapdecode.tasks.answers import HIGHEST, LOWEST
+from leapdecode.reasoning.answers import HIGHEST, LOWEST
 
 
 def read(path: str) -> "Table":

@@ -1,9 +1,12 @@
 """Word problems (GSM8K's form in SEED): sub-questions and their answers as thoughts."""
 
-import random
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leapdecode.model.embedded import examples
+from leapdecode.plugins import bench_is_missing, bench_part
+from leapdecode.reasoning.answers import final_number
 from leapdecode.reasoning.tasks.base import (
     VALUE_TOKENS,
     Question,
@@ -12,8 +15,7 @@ from leapdecode.reasoning.tasks.base import (
     State,
     TreeTask,
 )
-from leapdecode.tasks.answers import final_number
-from leapdecode.tasks.math import (
+from leapdecode.reasoning.tasks.math_prompts import (
     LAST,
     rationale_prompt,
     state_text,
@@ -21,7 +23,6 @@ from leapdecode.tasks.math import (
     sub_question_prompt,
     value_prompt,
 )
-from leapdecode.tasks.math.problems import draw_problem
 
 LINE = ("\n",)  # a sub-question and a sub-answer are one line each
 NEXT_PROMPT = ("\nGiven a question:",)
@@ -72,13 +73,19 @@ class MathTree(TreeTask):
         return float(final_number(answer) == facts["answer"])
 
     def questions(self, count: int, seed: int = 0) -> Sequence[Question]:
-        """Held-out problems of at most as many steps as the tree is deep."""
-        return [_drawn(random.Random(f"tree/math/{seed}/{number}")) for number in range(count)]
+        """Held-out problems of at most as many steps as the tree is deep.
 
-
-def _drawn(rng: random.Random) -> Question:
-    problem = draw_problem(rng, "held_out", most_steps=MathTree.depth)
-    return Question(problem.question, {"answer": problem.answer})
+        The demo pair's package holds the first ones of seed 0; leapdecode-bench draws any number.
+        """
+        draw = bench_part("problems")
+        if draw is not None:
+            problems = [draw(f"tree/math/{seed}/{number}", self.depth) for number in range(count)]
+        else:
+            lines = examples("trees.jsonl").read_text(encoding="utf-8").splitlines()
+            problems = [json.loads(line) for line in lines[:count]]
+            if seed or len(problems) < count:
+                raise bench_is_missing(f"more than {len(lines)} problems, or another seed,")
+        return [Question(problem["text"], {"answer": problem["answer"]}) for problem in problems]
 
 
 def _answered(state: State, asked: str) -> Stages[str]:

@@ -3,10 +3,9 @@
 import functools
 
 from leapdecode.errors import UnknownName, with_suggestions
-from leapdecode.plugins import find_classes
+from leapdecode.plugins import bench_part, find_classes
 from leapdecode.reasoning.tasks.base import TreeTask
 from leapdecode.reasoning.tasks.from_file import FileTask
-from leapdecode.reasoning.tasks.public import TREES, PublicTree, is_public
 
 
 @functools.cache
@@ -22,15 +21,18 @@ def names() -> list[str]:
 
 
 def find(name: str) -> TreeTask:
-    """The task called `name`, or that a TOML file describes, or a public set ("gsm8k=FILE").
+    """The task called `name`, or that a TOML file describes, or with leapdecode-bench a public set
+    ("gsm8k=FILE").
 
     Raises `UnknownName` with suggestions, or `TaskError`.
     """
     if name.endswith(".toml"):
         return FileTask(name)
-    if is_public(name):
-        return PublicTree(name, _tasks()[TREES[name.partition("=")[0]]])
+    public = bench_part("trees")
+    if public is not None and (task := public(name, _tasks())) is not None:
+        return task  # type: ignore[no-any-return]
     if name not in _tasks():
         message = with_suggestions(f"unknown task {name!r}", name, _tasks())
-        raise UnknownName(f"{message} (or the name of a .toml file)")
+        more = "" if public else "; leapdecode-bench has more"
+        raise UnknownName(f"{message} (or the name of a .toml file{more})")
     return _tasks()[name]

@@ -1,0 +1,1 @@
+"""The laboratory beside leapdecode: tasks, public sets, measuring, reports and comparisons."""

@@ -1,0 +1,1 @@
+"""The commands that measure; each has a file of its own."""

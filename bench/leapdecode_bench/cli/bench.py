@@ -1,0 +1,245 @@
+"""`leapdecode bench`: methods against plain decoding on tasks, as a sceptic would measure."""
+
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    JsonOption,
+    OtherBudgetOption,
+    check_drafts,
+    counting_progress,
+    print_json,
+    reports_errors,
+)
+from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.spreading import RayOption
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode_bench.cli.contenders import parse_methods
+from leapdecode_bench.cli.paper import EVERY, run_paper
+from leapdecode_bench.cli.results import note_plots, note_rows, resuming, show
+from leapdecode_bench.measure.presets import PAPERS, find_preset
+
+ROOT = Path("leapdecode-bench")
+METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact, scheduler"
+PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
+TASKS = (
+    "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK, public sets as "
+    "gsm8k[=FILE]; :max_tokens=N"
+)
+
+
+@reports_errors
+@takes_model("cache_memory", "fallback")
+def bench(
+    methods: Annotated[
+        str | None,
+        typer.Option(help=METHODS),
+    ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(help=TASKS),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(help=f"methods and tasks where none are given: {', '.join(EVERY)}")
+    ] = "default",
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where public sets lie (docs/reproducing.md)")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="what -m was trained from: cllm-table1")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 20,
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, help="times that every prompt is decoded by every method"),
+    ] = 1,
+    warmup: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="training prompts decoded first, unmeasured, by what learns from text to text",
+        ),
+    ] = 0,
+    batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
+    max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
+    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
+    top_p: Annotated[
+        float,
+        typer.Option(help="keep the tokens that make up this probability"),
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="of the prompts and of sampling")] = 0,
+    budget: OtherBudgetOption = None,
+    peers: Annotated[str | None, typer.Option(help=PEERS)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help=f"folder of the results; default: a new one in {ROOT}/"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    ray: RayOption = False,
+    json: JsonOption = False,
+    *,
+    models: Models,
+) -> None:
+    """Measure methods against plain decoding on tasks.
+
+    Plain decoding is always in the run. Every prompt is decoded by all methods in turn; a speed-up
+    is the median of the paired ratios, with its 95% interval. Texts are compared token by token
+    with plain decoding's.
+
+    The folder gets records.jsonl, results.json, report.md, report.html and the plots;
+    `leapdecode report` makes all but the records anew.
+
+    Examples:
+
+      leapdecode bench
+
+      leapdecode bench --methods lookahead,lookahead:window=15:guesses=15 --tasks code/source,sql
+
+      leapdecode bench -m path/to/model --draft path/to/draft --tasks jsonl=q.jsonl --peers hf
+
+      leapdecode bench --preset scaling --limit 10
+
+      leapdecode bench --methods ouroboros:history=true --budget auto --warmup 40  # warm
+
+      leapdecode bench --exact --methods autoregressive:exact=false,lookahead    # exactness' cost
+
+      leapdecode bench --tasks all --limit 50 --output results/all    # then with --resume
+
+      leapdecode bench -m path/to/model --tasks gsm8k=test.jsonl,humaneval=HumanEval.jsonl
+
+      leapdecode bench --preset ouroboros-table2 -m path/to/model --draft path/to/draft --data sets
+    """
+    if preset in PAPERS or baseline is not None:
+        given: dict[str, Any] = {
+            "methods": methods, "tasks": tasks, "limit": limit, "rounds": rounds, "data": data,
+            "batch_size": batch_size, "max_tokens": max_tokens, "seed": seed, "output": output,
+            "resume": resume, "json": json, "baseline": baseline, "ray": ray,
+        }  # fmt: skip
+        run_paper(preset, models, given)
+        return
+    from leapdecode_bench.measure.store import Store
+
+    named = find_preset(preset)
+    methods = named.methods if methods is None else methods
+    tasks = named.tasks_of(models.model, data) if tasks is None else tasks
+    budget = budget or named.budget
+    chosen = parse_methods(methods, budget)
+    sampling = SamplingParams(
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
+    check_early(tasks, peers, batch_size, data)
+    if resume:
+        Store.check_resumable(ROOT, output)
+    llm = models.open(prefix_cache=False)  # every text counts its own prompt
+    asked = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
+    work = prepare(llm, *asked)
+    check_spread(ray, work)
+    settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
+    from leapdecode_bench.measure.facts import facts
+
+    run = facts(work, models.draft, settings)
+    store = Store.open(ROOT, output, run, resume)
+    measure(work, store, make=partial(opened, models, asked) if ray else None)
+    report = finish(work, store, run)
+    note_plots()
+    if json:
+        print_json(report)
+    else:
+        show(report, store.folder)
+    ours = {one["label"] for one in run["contenders"] if not one["peer"]}
+    if any(row["unexplained"] for row in report["rows"] if row["method"] in ours):
+        raise typer.Exit(1)
+
+
+def check_early(tasks: str, peers: str | None, batch_size: int, data: Path | None = None) -> None:
+    """Raise what can be known before a model is loaded."""
+    from leapdecode_bench.measure.peers import check_peers
+    from leapdecode_bench.measure.workloads import check_tasks
+
+    check_tasks(tasks, data)
+    if peers:
+        check_peers(peers, batch_size)
+
+
+def prepare(
+    llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int,
+    rounds: int, batch_size: int, peers: str | None, sampling: SamplingParams,
+    data: Path | None = None,
+) -> Any:  # fmt: skip
+    """The bench, with everything checked before anything is measured."""
+    from leapdecode_bench.measure.bench import Bench
+    from leapdecode_bench.measure.contenders import Contender, ours
+    from leapdecode_bench.measure.peers import check_sampling
+    from leapdecode_bench.measure.peers import peers as other_engines
+    from leapdecode_bench.measure.workloads import build
+
+    check_drafts(llm, [name for name, _ in chosen])
+    contenders: list[Contender] = [ours(llm, name, options) for name, options in chosen]
+    contenders += other_engines(peers, llm) if peers else []
+    workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup, data)
+    note_rows(workloads)
+    check_sampling(contenders, [work.sampling or sampling for work in workloads])
+    return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
+
+
+def opened(models: Models, asked: tuple[Any, ...]) -> Any:
+    """The bench in a worker's process."""
+    return prepare(models.open(prefix_cache=False), *asked)
+
+
+def check_spread(ray: bool, work: Any) -> None:
+    """Raise `OptionError` where workers would keep what belongs into one folder."""
+    kept = [one.name for one in work.workloads if one.answers]
+    if ray and kept:
+        raise OptionError(
+            f"answers to {kept[0]} are kept for a judge, by one process; leave out --ray"
+        )
+
+
+def measure(work: Any, store: Any, program: str = "leapdecode", make: Any = None) -> None:
+    """Run what is missing, with a progress bar on stderr where that is a terminal; with `make` on a
+    Ray cluster. Answers that a judge elsewhere reads are kept in the folder.
+    """
+    from leapdecode.cluster.parts import run
+    from leapdecode_bench.measure.answers import answers_of
+
+    answers = answers_of(work, store.folder)
+    done = {record.key for record in store.read()}
+    with counting_progress() as progress:
+        bar = progress.add_task("measuring", total=work.total, completed=len(done))
+        try:
+            for records in run(work, done, make):
+                if records:
+                    store.add(records)
+                progress.update(bar, advance=len(records), description=work.doing)
+        except KeyboardInterrupt:
+            again = resuming(sys.argv[1:], store.folder, program)
+            typer.echo(f"\nstopped; go on with\n  {again}", err=True)
+            raise
+    answers.write()
+
+
+def finish(work: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
+    """The document, and its files in the folder, of the records and of what forwards cost here."""
+    from leapdecode.model.cost import measured_on, row_costs
+    from leapdecode_bench.measure.perplexity import perplexities
+    from leapdecode_bench.measure.results import render
+
+    runner, batch = work.llm.runner, work.batch_size
+    costs = [asdict(cost) for cost in row_costs(runner, batch)]
+    found: dict[str, Any] = {"row_costs": costs, "row_costs_measured": measured_on(runner, batch)}
+    if whole := perplexities(work.llm, work.workloads):
+        found["perplexity"] = whole
+    store.describe(run | found)
+    return render(store.folder).report

@@ -1,0 +1,216 @@
+"""`leapdecode cllm evaluate`: what consistency training did to speed and quality."""
+
+import json as json_of
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.cllm import needed
+from leapdecode.cli.common import (
+    JsonOption,
+    check_drafts,
+    counting_progress,
+    print_json,
+    reports_errors,
+)
+from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.tables import print_line, print_page, print_table
+from leapdecode.errors import OptionError
+from leapdecode_bench.cli.contenders import PLAIN, parse_methods
+from leapdecode_bench.cli.results import note_rows
+
+METHODS = "jacobi:block=16,jacobi:window=15,lookahead,auto"
+PROFILES = "profiles.json"
+
+
+@reports_errors
+@takes_model("cache_memory", "fallback")
+def evaluate(
+    baseline: Annotated[
+        str, typer.Option(metavar="MODEL", help="what the model was trained from, as --model")
+    ] = "demo",
+    also: Annotated[
+        str | None, typer.Option(metavar="DIR[,DIR..]", help="more trained models to compare with")
+    ] = None,
+    task: Annotated[
+        str, typer.Option(help="tasks, by comma; lines=FILE and jsonl=FILE, too")
+    ] = "math,sql",
+    methods: Annotated[str, typer.Option(help="by comma; METHOD:KEY=VALUE sets options")] = METHODS,
+    blocks: Annotated[
+        str | None,
+        typer.Option(metavar="N[,N..]", help="decode in blocks of these sizes, too (Figure 3)"),
+    ] = None,
+    block: Annotated[int, typer.Option(help="tokens of a block in what is counted")] = 16,
+    limit: Annotated[int, typer.Option(min=1, help="prompts of each task")] = 100,
+    rounds: Annotated[int, typer.Option(min=1, help="times that each prompt is decoded")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
+    max_tokens: Annotated[int, typer.Option(help="most tokens of a text")] = 256,
+    seed: Annotated[int, typer.Option(help="of the prompts")] = 0,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the report")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    json: JsonOption = False,
+    *,
+    models: Models,
+) -> None:
+    """Compare a trained model with the one that it was trained from: speed beside quality.
+
+    The folder gets evaluate.json, report.md and report.html: tokens per forward, tokens per second,
+    speed-up over plain decoding of the baseline, quality, fast-forwarded and stationary tokens,
+    perplexity, the cost of training, and how a block came about.
+
+    Examples:
+
+      leapdecode cllm evaluate -m model --output report
+
+      leapdecode cllm evaluate -m model --task sql --blocks 8,16,32,64 --output report
+
+      leapdecode cllm evaluate -m model --also model-local,model-no-ar --output ablation
+    """
+    settings = {
+        "model": models.model, "baseline": baseline, "also": also, "task": task,
+        "methods": methods, "blocks": blocks, "block": block, "limit": limit, "rounds": rounds,
+        "batch_size": batch_size, "max_tokens": max_tokens, "seed": seed,
+    }  # fmt: skip
+    compare_models(models, settings, output, resume, json)
+
+
+def compare_models(
+    models: Models, settings: Mapping[str, Any], output: Path | None, resume: bool, json: bool
+) -> None:
+    """Measure models before and after training, and show them.
+
+    Ends the command with 1 where a text is not its own model's.
+    """
+    from leapdecode_bench.measure.workloads import check_tasks
+
+    folder = needed(output)
+    chosen = [one for one in parse_methods(settings["methods"]) if one[0] != PLAIN]
+    in_blocks = [("jacobi", {"block": size}) for size in sizes_of(settings["blocks"])]
+    chosen += [one for one in in_blocks if one not in chosen]
+    if settings["baseline"] in names_of(models.model, settings["also"]):
+        raise OptionError(f"{settings['baseline']} is the baseline; name a trained model with -m")
+    check_tasks(settings["task"])
+    report = evaluated(models, settings, chosen, folder, resume)
+    print_json(report) if json else show(report, folder)
+    if any(row["unexplained"] for row in report["rows"]):
+        raise typer.Exit(1)
+
+
+def sizes_of(blocks: str | None) -> list[int]:
+    """The sizes that --blocks lists."""
+    parts = [part.strip() for part in (blocks or "").split(",") if part.strip()]
+    if not all(part.isdecimal() and int(part) > 1 for part in parts):
+        raise OptionError(f"--blocks {blocks} must list whole numbers of at least 2, by comma")
+    return [int(part) for part in parts]
+
+
+def names_of(model: str, also: str | None) -> list[str]:
+    """The trained models; raises `OptionError` where two would share a folder of results."""
+    names = [model, *(one.strip() for one in (also or "").split(",") if one.strip())]
+    folders = [Path(name).name for name in names]
+    for number, folder in enumerate(folders):
+        if folder in folders[:number]:
+            raise OptionError(f"two models are called {folder}; rename the folder of one")
+    return names
+
+
+def evaluated(
+    models: Models, settings: Mapping[str, Any], methods: Sequence[Any], folder: Path, resume: bool
+) -> dict[str, Any]:
+    """Measure what is missing in the folder, then write the page; the document."""
+    from leapdecode_bench.measure.cllm import page, summary
+
+    baseline = settings["baseline"]
+    base = replace(models, model=baseline).open(prefix_cache=False)
+    rows, views, cost = list[Any](), list[Any](), dict[str, Any]()
+    profiles, runs = dict[tuple[str, str], Any](), list[Any]()
+    for name in names_of(models.model, settings["also"]):
+        llm = replace(models, model=name).open(prefix_cache=False)
+        check_drafts(llm, [method for method, _ in methods])
+        first = not runs  # the baseline's other methods are measured once
+        work, facts = prepared(llm, base, methods, methods if first else (), settings)
+        runs.append(facts)
+        place = folder / Path(name).name
+        entries, records = measured(work, facts, place, resume)
+        rows += summary.rows_of(name, baseline, records, entries)
+        for model, one in [(baseline, base), (name, llm)] if first else [(name, llm)]:
+            found = profiled(model, one, work, settings, place)
+            profiles |= {(model, task): values for task, values in found["tasks"].items()}
+            views += found["views"]
+        if taken := summary.training_cost(Path(name)):
+            cost[name] = taken
+    report = summary.document(rows, profiles, baseline, runs[0])
+    report |= {"cost": cost, "views": views}
+    page.write(folder, report)
+    return report
+
+
+def prepared(
+    llm: Any, base: Any, methods: Sequence[Any], besides: Sequence[Any], settings: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The bench of a trained model, and what it measures."""
+    from leapdecode.core import SamplingParams
+    from leapdecode_bench.measure.cllm.evaluate import bench_of
+    from leapdecode_bench.measure.facts import facts
+    from leapdecode_bench.measure.workloads import build
+
+    sampling = SamplingParams(max_tokens=settings["max_tokens"], seed=settings["seed"])
+    workloads = build(settings["task"], llm, settings["limit"], settings["seed"], sampling)
+    note_rows(workloads)
+    work = bench_of(
+        llm, base, methods, besides, workloads, sampling, settings["rounds"],
+        settings["batch_size"],
+    )  # fmt: skip
+    return work, facts(work, None, [settings])
+
+
+def measured(
+    work: Any, facts: dict[str, Any], place: Path, resume: bool
+) -> tuple[list[Any], list[Any]]:
+    """The contenders and the records of a bench, those that are missing measured now."""
+    from leapdecode_bench.cli.bench import measure
+    from leapdecode_bench.measure.results import Entry
+    from leapdecode_bench.measure.store import Store
+
+    store = Store.open(place.parent, place, facts, resume and (place / "run.json").exists())
+    measure(work, store)
+    return [Entry(one.label, one.options) for one in work.contenders], store.read()
+
+
+def profiled(
+    name: str, llm: Any, work: Any, settings: Mapping[str, Any], place: Path
+) -> dict[str, Any]:
+    """What no clock decides of a model, by task, with its first trajectories; kept in a file."""
+    from leapdecode.training.collect import Collecting
+    from leapdecode_bench.measure.cllm.evaluate import answers_of, described, profile
+
+    path = place / f"{Path(name).name}-{PROFILES}"
+    if path.exists():
+        return dict(json_of.loads(path.read_text(encoding="utf-8")))
+    counting = Collecting(settings["block"], settings["max_tokens"], batch_size=16)
+    found: dict[str, Any] = {"tasks": {}, "views": []}
+    with counting_progress() as progress:
+        total = sum(-(-len(one.prompts) // counting.batch_size) for one in work.workloads)
+        bar = progress.add_task(f"trajectories of {name}", total=total)
+        for one in work.workloads:
+            answers = answers_of(one.name, settings["limit"], settings["seed"])
+            made = profile(llm, name, one, answers, counting, lambda: progress.advance(bar))
+            found["tasks"][one.name] = described(made)
+            found["views"].append(vars(made.view))
+    path.write_text(json_of.dumps(found) + "\n", encoding="utf-8")
+    return found
+
+
+def show(report: Mapping[str, Any], folder: Path) -> None:
+    """The tables, what has collapsed, and where the page is."""
+    from leapdecode_bench.measure.cllm.page import HEAD, cells, tasks_of, warnings
+
+    for task in tasks_of(report["rows"]):
+        rows = [cells(row) for row in report["rows"] if row["task"] == task]
+        print_table(HEAD, rows, names=2, title=task)
+    for text in warnings(report["rows"]):
+        print_line(text, style="bold")
+    print_page(folder)

@@ -1,0 +1,108 @@
+"""Presets of `leapdecode bench` that another command measures: one table of a paper each."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leapdecode.cli.model_options import Models
+from leapdecode.errors import OptionError
+from leapdecode_bench.measure.presets import PAPERS, PRESETS
+
+EVERY = (*PRESETS, *PAPERS)
+CLLM = "cllm-table1"
+ROWS = ("serial", "serial-speculative", "scheduled")  # SEED's AR, SD or MCSD, and w. SEED
+MOST_SHOTS = 8  # a set shows as many worked examples as its paper, and has no more
+MOST_CALIBRATING = 50  # questions; with few asked as many calibrate
+
+
+def run_paper(preset: str, models: Models, given: Mapping[str, Any]) -> None:
+    """Measure what a preset stands for; `given` are the bench's other options by name."""
+    if given["baseline"] is not None:
+        if preset != CLLM:
+            raise OptionError(f"--baseline goes with --preset {CLLM}, not {preset}")
+        return _cllm(models, given)
+    paper = PAPERS[preset]
+    if given["methods"] is not None:
+        raise OptionError(
+            f"--preset {preset} is measured by `leapdecode {paper.command}`, whose rows are the "
+            "paper's; leave --methods out"
+        )
+    tasks = paper.tasks_of(models.model, given["data"])
+    if given["tasks"] is not None:
+        tasks = [one.strip() for one in given["tasks"].split(",") if one.strip()]
+    measure = {"tree compare": _trees, "fastcot compare": _answers}[paper.command]
+    return measure(preset, models, explicit(tasks, given["data"]), given)
+
+
+def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
+    """Names with the files of their sets in the folder `data`, where they name none.
+
+    Raises what is wrong with a set before a model is loaded.
+    """
+    from leapdecode_bench.measure.public import check, is_public
+    from leapdecode_bench.tasks.public.loading import named
+
+    found = []
+    for task in tasks:
+        name, colon, length = task.partition(":max_tokens=")
+        if is_public(name):
+            check(name, data)
+            place = named(name, data)
+            name = name if place.path is None else f"{name.partition('=')[0]}={place.path}"
+        found.append(f"{name}{colon}{length}")
+    return found
+
+
+def _trees(preset: str, models: Models, tasks: Sequence[str], given: Mapping[str, Any]) -> None:
+    """SEED: a tree search a question, by every row's strategy."""
+    from leapdecode_bench.cli.tree_compare import compare_cells
+    from leapdecode_bench.measure.trees.presets import cells
+
+    usual = {
+        "task": "", "thoughts": 3, "temperature": 1.0, "k_config": None, "verification": "seeded",
+    }  # fmt: skip
+    fixed = {
+        "breadth": 1, "depth": None, "search": "breadth_first", "evaluator": "value",
+        "method": None, "batch_size": 8, "limit": given["limit"], "seed": given["seed"],
+        "strategies": list(ROWS),
+    }  # fmt: skip
+    every = [usual | cell for cell in cells(preset, task=list(tasks))]
+    output, resume, json = given["output"], given["resume"], given["json"]
+    compare_cells(models, every, fixed, output, resume, json, True, given["ray"])
+
+
+def _answers(preset: str, models: Models, tasks: Sequence[str], given: Mapping[str, Any]) -> None:
+    """FastCoT: answers at a calibrated bound beside the whole chain's."""
+    from leapdecode.cli.fastcot_given import SAYING
+    from leapdecode_bench.cli.fastcot_compare import compare_tasks
+    from leapdecode_bench.measure.fastcot.contenders import DEFAULT
+
+    settings = {
+        "task": tasks[0], "methods": ",".join(DEFAULT), "limit": given["limit"],
+        "max_loss": None, "calibration": min(MOST_CALIBRATING, given["limit"]), "step": 1,
+        "iterations": None, "unchanged": "2", "confidence": "0", "window": None,
+        "trigger": SAYING, "shots": MOST_SHOTS, "batch_size": 8, "seed": given["seed"],
+        "seeds": 100, "preset": preset,
+    }  # fmt: skip
+    study = {"study": "comparison", "tasks": list(tasks)}
+    output, resume, json = given["output"], given["resume"], given["json"]
+    compare_tasks(models, settings, study, tasks, output, resume, json, given["ray"])
+
+
+def _cllm(models: Models, given: Mapping[str, Any]) -> None:
+    """CLLM: the trained model and the one that it was trained from, in the same rounds."""
+    from leapdecode_bench.cli.cllm_evaluate import compare_models
+    from leapdecode_bench.measure.presets import find_preset
+
+    if given["ray"]:
+        raise OptionError("two models are compared in one process; leave out --ray")
+    preset = find_preset(CLLM)
+    tasks = given["tasks"] or preset.tasks_of(models.model, given["data"])
+    settings = {
+        "model": models.model, "baseline": given["baseline"], "also": None,
+        "task": ",".join(explicit(tasks.split(","), given["data"])),
+        "methods": given["methods"] or preset.methods, "blocks": None, "block": 16,
+        "limit": given["limit"], "rounds": given["rounds"], "batch_size": given["batch_size"],
+        "max_tokens": given["max_tokens"], "seed": given["seed"],
+    }  # fmt: skip
+    compare_models(models, settings, given["output"], given["resume"], given["json"])

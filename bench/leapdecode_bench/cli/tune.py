@@ -1,0 +1,182 @@
+"""`leapdecode tune`: the best options of a method for a model, a task and this machine."""
+
+import shlex
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.cli.common import (
+    BudgetOption,
+    JsonOption,
+    check_drafts,
+    counting_progress,
+    parse_budget,
+    parse_options,
+    print_json,
+    reports_errors,
+)
+from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.core.sampling import SamplingParams
+
+
+@reports_errors
+@takes_model("cache_memory", "fallback")
+def tune(
+    method: Annotated[str, typer.Option(help="see `leapdecode methods`")] = "lookahead",
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="keep this option as it is")
+    ] = None,
+    tasks: Annotated[str, typer.Option(help="as in `leapdecode bench`")] = "code",
+    limit: Annotated[int, typer.Option(min=1, help="prompts per task")] = 8,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="times that every prompt is decoded with every value")
+    ] = 1,
+    max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
+    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    seed: Annotated[
+        int, typer.Option(help="of the prompts; take another one than the bench's")
+    ] = 1,
+    budget: BudgetOption = "auto",
+    json: JsonOption = False,
+    *,
+    models: Models,
+) -> None:
+    """Find a method's best options, one after the other.
+
+    Every value is timed in turn with plain decoding on the same prompts; the value with the
+    greatest gain over the option's first one stays, and the next option is tried with it
+    (Ouroboros, Algorithm 1). Prints the command to use.
+
+    Examples:
+
+      leapdecode tune --method ouroboros --tasks code
+
+      leapdecode tune --method lookahead -o ngram=5 --tasks math,sql --limit 12 --json
+    """
+    options = parse_options(method, option or [])
+    most = parse_budget(budget)
+    if most != "auto":
+        from leapdecode.engine.checks import check_budget
+
+        check_budget(most)
+        options["budget"] = most
+    from leapdecode_bench.measure.tune import Search, values_to_try
+    from leapdecode_bench.measure.workloads import build, check_tasks
+
+    values_to_try(method, options)
+    sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
+    check_tasks(tasks)
+    llm = models.open(prefix_cache=False)
+    check_drafts(llm, [method])
+    search = Search(
+        llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds
+    )
+    _run(search)
+    others = {
+        "device": models.device, "dtype": models.dtype, "attn": models.attn,
+        "temperature": temperature,
+    }  # fmt: skip
+    switches = {"trust-remote-code": models.trust_remote_code, "compile": models.compile}
+    switches |= {"exact": models.exact is True, "no-exact": models.exact is False}
+    command = _command(models.model, models.draft, method, search.best, others, switches)
+    if json:
+        print_json(_document(search, llm, command))
+    else:
+        _show(search, command)
+    if any(trial.unexplained for trial in search.trials):
+        typer.echo(
+            "error: texts of some values differ from plain decoding's without an explanation",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _run(search: Any) -> None:
+    with counting_progress() as progress:
+        bar = progress.add_task("tuning", total=search.total)
+        for _ in search.run():
+            done = dict.fromkeys(trial.option for trial in search.trials)
+            trying = next((name for name in search.values if name not in done), "")
+            progress.update(bar, advance=1, description=f"tuning {trying}")
+
+
+def _command(
+    model: str,
+    draft: str | None,
+    method: str,
+    best: dict[str, Any],
+    others: dict[str, Any],
+    switches: dict[str, bool],
+) -> str:
+    """What to type for one text with the options found, as they were measured."""
+    words = [
+        "leapdecode",
+        "generate",
+        "PROMPT",
+        "-m",
+        model,
+        *(["--draft", draft] if draft else []),
+        "--method",
+        method,
+    ]
+    for name, value in best.items():
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["--budget", shown] if name == "budget" else ["-o", f"{name}={shown}"]
+    for name, value in others.items():
+        words += [f"--{name}", str(value)] if value not in ("auto", 0.0) else []
+    words += [f"--{name}" for name, on in switches.items() if on]
+    return shlex.join(words)
+
+
+def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from leapdecode.llm.machine import machine, revision
+    from leapdecode.model.half_linear import dtype_name
+
+    run = {
+        "model": llm.name,
+        "dtype": dtype_name(llm.model),
+        "compiled": bool(llm.runner.compiled),
+        "exact": llm.exact,
+        **machine(llm.runner.device),
+    }
+    return {
+        "schema": 1,
+        "run": run | {"revision": revision(), "tasks": [work.name for work in search.workloads]},
+        "method": search.method,
+        "options": search.best,
+        "command": command,
+        "trials": [asdict(trial) for trial in search.trials],
+    }
+
+
+def _show(search: Any, command: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    console = Console(highlight=False)
+    columns = [
+        Column(name, justify="right")
+        for name in ("value", "speed-up", "gain", "tokens/forward", "best")
+    ]
+    table = Table(Column("option"), *columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, trial in enumerate(search.trials):
+        low, high = trial.speedup_interval
+        last = number + 1 == len(search.trials) or search.trials[number + 1].option != trial.option
+        best = "*" if search.best[trial.option] == trial.value else ""
+        table.add_row(
+            trial.option, str(trial.value), f"{trial.speedup:.2f}x {low:.2f}-{high:.2f}",
+            f"{trial.gain:.2f}x", f"{trial.tokens_per_forward:.2f}", best, end_section=last,
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        "speed-up over plain decoding; gain over the option's first value: medians of paired ratios"
+    )
+    chosen = [trial for trial in search.trials if search.best[trial.option] == trial.value][-1]
+    if chosen.speedup_interval[0] <= 1:
+        low = chosen.speedup_interval[0]
+        message = f"not shown to be faster than plain decoding: its interval begins at {low:.2f}x"
+        console.print(message, soft_wrap=True)
+    console.print(command, soft_wrap=True, markup=False)

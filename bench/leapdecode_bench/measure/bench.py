@@ -1,0 +1,245 @@
+"""The bench: every contender on every prompt, in turn with plain decoding, a record per generation.
+
+A *unit* is what is decoded together: one prompt, or a batch of them. In a round every contender
+decodes the same unit once, plain decoding among them, in an order drawn for the round. A
+contender's speed-up in a round is its tokens per second over those of plain decoding in that round.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from leapdecode.core import SamplingParams
+from leapdecode.llm import LLM
+from leapdecode.llm.audit import explain
+from leapdecode_bench.measure.contenders import Contender, Ours, Outcome
+from leapdecode_bench.measure.loops import repeated_share
+from leapdecode_bench.measure.memory import PeakMemory
+from leapdecode_bench.measure.records import BASELINE, COUNTS, TIMES, Record
+
+WARM_TOKENS = 16
+Key = tuple[str, str, int, int]  # of a record: task, contender, unit, round
+
+
+class Turn(NamedTuple):
+    """Which turn of which question of a public set a prompt is; how many turns that has."""
+
+    question: int | str
+    category: str
+    turn: int
+    turns: int
+
+
+def no_score(number: int, text: str) -> float | None:
+    """For texts without a checker."""
+    return None
+
+
+@dataclass
+class Workload:
+    """Prompts of one task as ids, and how texts are scored (None: no checker).
+
+    `sampling` replaces the bench's own, for the negative control and for stop strings of a set.
+    What learns from text to text decodes the prompts of `warmup` first, unmeasured. Of a public
+    set: why rows were left out, in what format answers are kept and what each prompt is there, and
+    the whole texts that perplexity is measured on.
+    """
+
+    name: str
+    prompts: list[list[int]]
+    score: Callable[[int, str], float | None] = no_score
+    sampling: SamplingParams | None = None
+    warmup: list[list[int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    answers: str = ""
+    turns: list[Turn] = field(default_factory=list)
+    passages: list[str] = field(default_factory=list)
+
+
+# (workload, contender's label, number of the prompt, text, seconds that it took)
+Keep = Callable[[Workload, str, int, Outcome, float], None]
+
+
+@dataclass
+class Bench:
+    """What to measure; `run` yields the records of one round at a time."""
+
+    llm: LLM
+    contenders: Sequence[Contender]
+    workloads: Sequence[Workload]
+    sampling: SamplingParams
+    rounds: int = 1
+    batch_size: int = 1
+    doing: str = ""  # for a progress bar; `run` yields whenever it changes
+    keep: Keep | None = None  # is shown every text of the first round
+
+    @property
+    def total(self) -> int:
+        """How many records there will be."""
+        units = sum(len(self._units(work)) for work in self.workloads)
+        return units * self.rounds * len(self.contenders)
+
+    @property
+    def keys(self) -> list[Key]:
+        """Of all records."""
+        return [
+            (work.name, one.label, unit, turn)
+            for work in self.workloads
+            for turn in range(self.rounds)
+            for unit in range(len(self._units(work)))
+            for one in self.contenders
+        ]
+
+    def part_of(self, key: Key) -> tuple[str, int]:
+        """A task in one round: within it budgets and pools learn."""
+        task, _, _, turn = key
+        return task, turn
+
+    def _units(self, work: Workload) -> list[range]:
+        count, size = len(work.prompts), self.batch_size
+        return [range(at, min(at + size, count)) for at in range(0, count, size)]
+
+    def run(self, done: set[Key]) -> Iterator[list[Record]]:
+        """Measure round by round, leaving out rounds of which `done` holds every record's key.
+
+        Yields an empty list for each step of a warm-up, and before a round's texts are compared.
+        """
+        for work in self.workloads:
+            if not any(self._missing(work, turn, done) for turn in range(self.rounds)):
+                continue
+            sampling, warm = work.sampling or self.sampling, set[int]()
+            for turn in range(self.rounds):
+                for numbers in self._units(work):
+                    if len(numbers) not in warm:  # a smaller last batch has its own row costs
+                        self._warm_up(work, numbers, sampling)
+                        warm.add(len(numbers))
+                self._forget()
+                missing = self._missing(work, turn, done)
+                if missing:
+                    yield from self._teach(work, sampling)
+                for unit, numbers in missing:
+                    self.doing = work.name
+                    yield from self._round(work, unit, numbers, turn, sampling)
+
+    def _missing(self, work: Workload, turn: int, done: set[Key]) -> list[tuple[int, range]]:
+        """The units of a turn, numbered, of which not every contender's record is there."""
+        return [
+            (unit, numbers)
+            for unit, numbers in enumerate(self._units(work))
+            if not {(work.name, one.label, unit, turn) for one in self.contenders} <= done
+        ]
+
+    def _forget(self) -> None:
+        """Budgets and pools learn within a round over a task's prompts, and not beyond."""
+        ours = [one.llm for one in self.contenders if isinstance(one, Ours)]
+        for llm in {id(llm): llm for llm in ours}.values():
+            llm.shared.forget()
+
+    def _warm_up(self, work: Workload, numbers: range, sampling: SamplingParams) -> None:
+        short = replace(sampling, max_tokens=min(WARM_TOKENS, sampling.max_tokens))
+        for contender in self.contenders:
+            contender.decode([work.prompts[number] for number in numbers], short, self.batch_size)
+
+    def _teach(self, work: Workload, sampling: SamplingParams) -> Iterator[list[Record]]:
+        """Let those that learn decode the warm-up prompts; an empty list per step, to be seen."""
+        for at in range(0, len(work.warmup), self.batch_size):
+            for contender in self.contenders:
+                if contender.learns:
+                    prompts = work.warmup[at : at + self.batch_size]
+                    contender.decode(prompts, sampling, self.batch_size)
+            self.doing = "warming up"
+            yield []
+
+    def _round(
+        self, work: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams
+    ) -> Iterator[list[Record]]:
+        prompts = [work.prompts[number] for number in numbers]
+        count = len(self.contenders)
+        order = random.Random(f"{work.name}/{unit}/{turn}").sample(range(count), count)
+        measured: dict[str, tuple[list[Outcome], float, int]] = {}
+        for contender in [self.contenders[place] for place in order]:
+            with PeakMemory(self.llm.runner.device) as peak:
+                began = time.perf_counter()
+                outcomes = contender.decode(prompts, sampling, self.batch_size)
+                seconds = time.perf_counter() - began
+            measured[contender.label] = outcomes, seconds, peak.bytes
+        plain, records = measured[BASELINE][0], []
+        if any(_differ(outcomes, plain) for outcomes, _, _ in measured.values()):
+            self.doing = "comparing texts"
+            yield []
+        asked = {one.label: one.options.get("verification") for one in self.contenders}
+        shown = sum(map(len, prompts))
+        for label, (outcomes, seconds, memory) in measured.items():
+            texts = len(outcomes)
+            reused = sum(outcome.counts.get("reused_tokens") or 0 for outcome in outcomes)
+            record = Record(work.name, label, unit, turn, texts, shown - reused, 0, seconds)
+            record.peak_memory = memory
+            for number, outcome, reference in zip(numbers, outcomes, plain, strict=True):
+                enter(record, outcome)
+                record.scores.append(work.score(number, outcome.text))
+                if self.keep and turn == 0:
+                    self.keep(work, label, number, outcome, seconds / texts)
+                if sampling.greedy or asked[label] != "rejection":
+                    self._judge(record, work.prompts[number], outcome, reference, sampling)
+            if record.composition:
+                record.composition["other"] = seconds - sum(record.composition.values())
+            records.append(record)
+        yield records
+
+    def _judge(
+        self,
+        record: Record,
+        prompt: list[int],
+        outcome: Outcome,
+        reference: Outcome,
+        sampling: SamplingParams,
+    ) -> None:
+        """Count the text as identical to plain decoding's, explained by a near-tie, or unexplained.
+
+        Sampled texts of a peer or of the rejection verifier are not counted: they are other draws
+        of the same law. Neither are texts of other weights.
+        """
+        said, result = outcome.token_ids, outcome.result
+        if not outcome.compared or (result is None and not sampling.greedy):
+            return
+        ended = bool(said) and said[-1] in self.llm.end_tokens
+        stopped = result.finish_reason == "stop" if result else ended
+        exact, began = result is not None and result.exact, time.perf_counter()
+        found = explain(self.llm, prompt, said, reference.token_ids, sampling, stopped, exact=exact)
+        record.audit_seconds += time.perf_counter() - began
+        record.exact = exact
+        if not found.identical:
+            record.margins.append([found.worst_margin, found.tau])
+        for place, verdict in enumerate((found.identical, found.tie_explained, found.unexplained)):
+            record.verdicts[place] += verdict
+
+
+def _differ(outcomes: list[Outcome], plain: list[Outcome]) -> bool:
+    """Whether a text is to be explained, which takes time that is nobody's decoding."""
+    return any(
+        one.compared and one.token_ids != other.token_ids
+        for one, other in zip(outcomes, plain, strict=True)
+    )
+
+
+def enter(record: Record, outcome: Outcome) -> None:
+    """Add one text's counts and times to the unit's record."""
+    counts: dict[str, Any] = outcome.counts
+    record.tokens += len(outcome.token_ids)
+    record.repeated = max(record.repeated, repeated_share(outcome.token_ids))
+    for name in COUNTS:
+        if name in counts:
+            record.counts[name] = record.counts.get(name, 0) + counts[name]
+    for length, times in Counter(counts.get("accepted_lengths", [])).items():
+        record.accepted[str(length)] = record.accepted.get(str(length), 0) + times
+    if outcome.result is None:
+        return
+    stats = outcome.result.stats
+    record.first_token = (record.first_token or 0.0) + stats.prefill_seconds / record.texts
+    record.first_tokens += len(outcome.result.steps[0].tokens)
+    parts = {name: float(counts[f"{name}_seconds"]) for name in TIMES}
+    for name, value in parts.items():
+        record.composition[name] = record.composition.get(name, 0.0) + value

@@ -1,0 +1,146 @@
+"""Models before and after consistency training, decoded side by side (CLLM, section 4).
+
+Each trained model has a bench of its own, in which it is the model that decodes plainly, so that
+all its methods are held against its own text. The baseline decodes the same prompts in the same
+rounds: a speed-up is over the baseline's plain decoding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from leapdecode.core import SamplingParams
+from leapdecode.errors import OptionError
+from leapdecode.training.collect import Collecting, continuations, tree_runner
+from leapdecode.training.phenomena import Phenomena, phenomena
+from leapdecode.training.trajectories import Known, Trajectory, trajectories, viewed
+from leapdecode_bench.measure.bench import Bench
+from leapdecode_bench.measure.contenders import Ours
+from leapdecode_bench.measure.public import is_public
+from leapdecode_bench.measure.records import BASELINE
+from leapdecode_bench.tasks.registry import find
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
+    from leapdecode_bench.measure.bench import Workload
+
+BESIDE = "baseline"  # whose methods stand in the rounds of a trained model
+Wanted = Sequence[tuple[str, dict[str, Any]]]  # methods with their options
+
+
+def bench_of(
+    trained: LLM, baseline: LLM, methods: Wanted, besides: Wanted, workloads: Sequence[Workload],
+    sampling: SamplingParams, rounds: int = 1, batch_size: int = 1,
+) -> Bench:  # fmt: skip
+    """The bench of a trained model: plain decoding and `methods`, and `besides` of the baseline."""
+    check_same_tokens(trained, baseline)
+    own = [Ours(trained, BASELINE), *(Ours(trained, *one) for one in methods)]
+    wanted: Wanted = [(BASELINE, {}), *besides]
+    others = [Ours(baseline, *one, whose=BESIDE, compared=False) for one in wanted]
+    return Bench(trained, [*own, *others], workloads, sampling, rounds, batch_size)
+
+
+def check_same_tokens(trained: LLM, baseline: LLM) -> None:
+    """Raise `OptionError` where the two have other tokens: their prompts would not be the same."""
+    if trained.tokenizer.get_vocab() != baseline.tokenizer.get_vocab():
+        raise OptionError(
+            f"{trained.name} and {baseline.name} have different tokenizers; a model is compared "
+            "with the one that it was trained from"
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """One block's trajectory as texts.
+
+    Attributes:
+        states: per state and token its text and whether it is the fixed point's.
+    """
+
+    model: str
+    task: str
+    prompt: str
+    states: list[list[tuple[str, bool]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What no clock decides of a model on a task.
+
+    Attributes:
+        phenomena: of the blocks of its own responses.
+        dropped: blocks that no trajectory was found for, as two tokens were nearly tied.
+        perplexity: of the task's right answers behind their prompts, per token; None where the
+            task has none.
+        view: its first trajectory.
+    """
+
+    phenomena: Phenomena
+    dropped: int
+    perplexity: float | None
+    view: View
+
+
+def profile(
+    llm: LLM, name: str, work: Workload, answers: Sequence[str], settings: Collecting,
+    tick: Callable[[], None] = lambda: None,
+) -> Profile:  # fmt: skip
+    """The profile of a model on a task's prompts; `tick` is called behind every batch."""
+    found = list[Trajectory]()
+    size = settings.batch_size
+    for start in range(0, len(work.prompts), size):
+        prompts = work.prompts[start : start + size]
+        results = continuations(llm, prompts, settings)
+        texts = [
+            Known(start + place, prompt, result.token_ids)
+            for place, (prompt, result) in enumerate(zip(prompts, results, strict=True))
+        ]
+        made = trajectories(tree_runner(llm), texts, settings.block, settings.seed)
+        found += [one for own in made for one in own]
+        tick()
+    first = next((one for one in found if one), [])
+    view = View(
+        name, work.name, llm.tokenizer.decode(work.prompts[0]), viewed(llm.tokenizer, first)
+    )
+    dropped = sum(not one for one in found)
+    return Profile(phenomena(found), dropped, perplexity(llm, work.prompts, answers), view)
+
+
+def answers_of(name: str, limit: int, seed: int) -> list[str]:
+    """The right answers to a task's held-out prompts; none for prompts from a file or a set."""
+    if "=" in name or is_public(name):
+        return []
+    task, _, kind = name.partition("/")
+    return [one.completion for one in find(task).examples("held_out", limit, kind or None, seed)]
+
+
+@torch.inference_mode()
+def perplexity(llm: LLM, prompts: Sequence[list[int]], answers: Sequence[str]) -> float | None:
+    """exp of the mean loss per token of answers behind their prompts (CLLM, Table 5)."""
+    total, count = 0.0, 0
+    for prompt, answer in zip(prompts, answers, strict=False):
+        behind = llm.tokenizer(answer, add_special_tokens=False)["input_ids"]
+        ids = torch.tensor([[*prompt, *behind]], device=llm.runner.device)
+        output = llm.model(input_ids=ids, return_dict=True, **llm.runner.constants)
+        logits = output.logits[0, len(prompt) - 1 : -1]
+        losses = functional.cross_entropy(logits.float(), ids[0, len(prompt) :], reduction="sum")
+        total, count = total + float(losses), count + len(behind)
+    return math.exp(total / count) if count else None
+
+
+def described(found: Profile) -> dict[str, Any]:
+    """A profile as the fields of a row."""
+    return {
+        "fast_forwarded": found.phenomena.fast_forwarded,
+        "stationary": found.phenomena.stationary,
+        "block_iterations": found.phenomena.iterations,
+        "blocks": found.phenomena.blocks,
+        "blocks_dropped": found.dropped,
+        "perplexity": found.perplexity,
+    }

@@ -1,0 +1,95 @@
+"""An evaluation as a document: speed beside quality, for every model, method and task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leapdecode.training import curves
+from leapdecode_bench.measure.cllm.evaluate import BESIDE
+from leapdecode_bench.measure.loops import LOOPING
+from leapdecode_bench.measure.records import BASELINE, Record
+from leapdecode_bench.measure.results import Entry, complete
+from leapdecode_bench.measure.summary import rows_of as measured
+
+KEPT = (
+    "task", "texts", "tokens", "seconds", "tokens_per_forward", "rows_per_forward",
+    "tokens_per_second", "speedup", "speedup_interval", "quality", "identical", "tie_explained",
+    "unexplained",
+)  # fmt: skip
+# a model is collapsed where its own plain texts have lost more than these over the baseline's
+HALF, LOOPS = 0.5, 0.2
+
+Profiles = Mapping[tuple[str, str], dict[str, Any]]  # by model and task
+
+
+def rows_of(
+    model: str, baseline: str, records: Sequence[Record], entries: Sequence[Entry]
+) -> list[dict[str, Any]]:
+    """A row per task and contender of a trained model's bench; those of `baseline` under its name.
+
+    `speedup` is over the baseline's plain decoding, paired by round. `looping` is the share of
+    texts that repeat themselves.
+    """
+    whole = complete(list(records), {one.label for one in entries})
+    found = []
+    for values in measured(whole, entries, f"{BESIDE}: {BASELINE}"):
+        label, task = values["method"], values["task"]
+        own = [one for one in whole if (one.contender, one.task) == (label, task)]
+        beside = label.startswith(f"{BESIDE}: ")
+        found.append(
+            {
+                "model": baseline if beside else model,
+                "decoding": label.removeprefix(f"{BESIDE}: "),
+                **{name: values[name] for name in KEPT},
+                "looping": sum(one.repeated > LOOPING for one in own) / len(own),
+            }
+        )
+        if beside:  # its texts are of other weights than those it stood beside
+            found[-1] |= dict.fromkeys(("identical", "tie_explained", "unexplained"))
+    return found
+
+
+def document(
+    rows: Sequence[dict[str, Any]], profiles: Profiles, baseline: str, run: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What `--json` prints: the rows with what no clock decides, and whether a model collapsed."""
+    plain = {
+        row["task"]: row for row in rows if row["model"] == baseline and row["decoding"] == BASELINE
+    }
+    own_plain = {(row["model"], row["task"]): row for row in rows if row["decoding"] == BASELINE}
+    found = [
+        row
+        | profiles[row["model"], row["task"]]
+        | {"collapsed": collapsed(own_plain[row["model"], row["task"]], plain[row["task"]])}
+        for row in rows
+    ]
+    return {"schema": 1, "rows": found, "run": dict(run)}
+
+
+def collapsed(row: Mapping[str, Any], plain: Mapping[str, Any]) -> bool:
+    """Whether a model's plain texts are less than half as right as the baseline's, or loop in 20
+    points more of them.
+    """
+    if row["looping"] - plain["looping"] > LOOPS:
+        return True
+    return plain["quality"] is not None and row["quality"] < HALF * plain["quality"]
+
+
+def training_cost(folder: Path) -> dict[str, Any] | None:
+    """What the training in `folder` took (CLLM, Table 9), from its loss curves; None without."""
+    lines = curves.read(folder)
+    if not lines:
+        return None
+    seconds = 0.0
+    for line, after in zip(lines, [*lines[1:], None], strict=True):
+        if after is None or after["seconds"] < line["seconds"]:  # the clock of a resumed run
+            seconds += line["seconds"]
+    return {
+        "steps": int(lines[-1]["step"]),
+        "epochs": lines[-1]["epoch"],
+        "tokens": int(sum(line["tokens"] for line in lines)),
+        "learnt": int(sum(line["learnt"] for line in lines)),
+        "seconds": seconds,
+    }

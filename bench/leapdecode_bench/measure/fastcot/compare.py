@@ -1,0 +1,110 @@
+"""Ways to answer against each other: every batch of questions is answered in all of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from leapdecode.reasoning.fastcot.answer import Answerer
+from leapdecode.reasoning.fastcot.trigger import WORDS
+from leapdecode_bench.measure.fastcot.contenders import Contender
+from leapdecode_bench.measure.fastcot.records import BatchRecord, Key, record_of
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
+    from leapdecode.reasoning.fastcot.questions import Asked, Source
+
+
+def parted(
+    source: Source, calibration: int, limit: int, seed: int, shots: int
+) -> tuple[list[Asked], list[Asked]]:
+    """Questions to calibrate by, and `limit` others to compare on; the same for the same seed."""
+    found = source.questions(calibration + limit, seed, shots)
+    return found[:calibration], found[calibration:]
+
+
+@dataclass
+class Comparison:
+    """What is compared.
+
+    Attributes:
+        contenders: each answers every batch, in an order drawn for the batch.
+        questions: answered `batch_size` at a time.
+        words: the answer trigger.
+        seed: of the orders.
+        doing: what is answered now.
+    """
+
+    llm: LLM
+    contenders: Sequence[Contender]
+    questions: Sequence[Asked]
+    batch_size: int = 8
+    words: str = WORDS
+    seed: int = 0
+    doing: str = ""
+    warm: set[Key] = field(default_factory=set, init=False)  # contenders that have answered
+
+    @property
+    def keys(self) -> list[tuple[Key, int]]:
+        """Of all records: contender and batch."""
+        numbers = range(len(self.batches))
+        return [(one.key, number) for number in numbers for one in self.contenders]
+
+    def part_of(self, key: tuple[Key, int]) -> int:
+        """A batch, by all contenders."""
+        return key[1]
+
+    @property
+    def batches(self) -> list[list[int]]:
+        """The numbers of the questions of each batch."""
+        numbers, size = range(len(self.questions)), self.batch_size
+        return [list(numbers[begin : begin + size]) for begin in numbers[::size]]
+
+    @property
+    def total(self) -> int:
+        """How many records there will be."""
+        return len(self.contenders) * len(self.batches)
+
+    def run(self, done: set[tuple[Key, int]]) -> Iterator[BatchRecord]:
+        """The records that are missing.
+
+        The first tokens of the first batch are decoded before, unmeasured: what is measured at
+        first use is then known.
+        """
+        missing = [
+            (batch, contender)
+            for batch in range(len(self.batches))
+            for contender in self._order(batch)
+            if (contender.key, batch) not in done
+        ]
+        self.doing = "warming up"
+        for contender in {one.key: one for _, one in missing}.values():
+            if contender.key in self.warm:
+                continue
+            self.warm.add(contender.key)
+            prompts = [self.questions[number].prompt for number in self.batches[0]]
+            few = replace(contender.plan, rationale_tokens=8, answer_tokens=4)
+            Answerer(self.llm, self.batch_size, self.words).run(prompts, few)
+        for batch, contender in missing:
+            self.doing = f"batch {batch}, {contender.label}"
+            yield self._measured(contender, batch)
+
+    def _order(self, batch: int) -> list[Contender]:
+        """The contenders in an order of this batch's own."""
+        rng = random.Random(f"order/{self.seed}/{batch}")
+        return rng.sample(list(self.contenders), len(self.contenders))
+
+    def _measured(self, contender: Contender, batch: int) -> BatchRecord:
+        """Answer one batch; nothing is kept from an earlier one."""
+        self.llm.reset_prefix_cache()
+        numbers = self.batches[batch]
+        asked = [self.questions[number] for number in numbers]
+        answerer = Answerer(self.llm, self.batch_size, self.words)
+        began = time.perf_counter()
+        answered = answerer.run([one.prompt for one in asked], contender.plan)
+        seconds = time.perf_counter() - began
+        results = answerer.driver.record.results
+        return record_of(contender, batch, numbers, asked, answered, results, seconds)

@@ -1,0 +1,76 @@
+"""Other engines in the same run: one file in this folder is one peer of `--peers`."""
+
+import functools
+from collections.abc import Iterable
+
+from leapdecode.core import SamplingParams
+from leapdecode.errors import OptionError, UnknownName, with_suggestions
+from leapdecode.llm import LLM
+from leapdecode.plugins import find_classes
+from leapdecode_bench.measure.contenders import Contender
+from leapdecode_bench.measure.peers.base import Peer, PeerContender
+
+
+@functools.cache
+def _peers() -> dict[str, Peer]:
+    # no object of the base is made
+    found = find_classes(__name__, Peer)  # type: ignore[type-abstract]
+    return {name: peer() for name, peer in sorted(found.items())}
+
+
+def peer_names() -> list[str]:
+    """Every peer's name, sorted."""
+    return list(_peers())
+
+
+def parse_peers(wanted: str) -> list[tuple[Peer, str]]:
+    """(peer, argument) of a list by comma, as "hf,llama_cpp=FILE"; raises `UnknownName` with
+    suggestions.
+    """
+    found: dict[str, tuple[Peer, str]] = {}
+    for part in filter(None, (part.strip() for part in wanted.split(","))):
+        name, _, argument = part.partition("=")
+        if name not in _peers():
+            raise UnknownName(with_suggestions(f"--peers {name!r} is not known", name, _peers()))
+        found[name] = _peers()[name], argument
+    if not found:
+        raise OptionError(f"--peers is empty; choose from {', '.join(_peers())}")
+    return list(found.values())
+
+
+def check_peers(wanted: str, batch_size: int = 1) -> None:
+    """Raise what is wrong with `--peers` whatever the model is, and for batches, which peers do
+    not decode.
+    """
+    for peer, argument in parse_peers(wanted):
+        peer.check(argument)
+    if batch_size > 1:
+        raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
+
+
+def check_sampling(contenders: Iterable[Contender], samplings: Iterable[SamplingParams]) -> None:
+    """Raise `OptionError` for sampling that a peer among the contenders does not take, before
+    anything is measured.
+    """
+    samplings = list(samplings)
+    for one in contenders:
+        if isinstance(one, PeerContender):
+            for sampling in samplings:
+                one.check(sampling)
+
+
+def peers(wanted: str, llm: LLM) -> list[Contender]:
+    """The contenders that `--peers` adds; raises what `check_peers` raises."""
+    check_peers(wanted)
+    return [one for peer, argument in parse_peers(wanted) for one in peer.contenders(llm, argument)]
+
+
+__all__ = [
+    "Peer",
+    "PeerContender",
+    "check_peers",
+    "check_sampling",
+    "parse_peers",
+    "peer_names",
+    "peers",
+]

@@ -1,0 +1,129 @@
+"""Workloads of public sets: rows as prompts, conversations turn by turn, their own stop strings."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from leapdecode.core import SamplingParams
+from leapdecode.engine.checks import check_length
+from leapdecode.errors import OptionError, PromptError
+from leapdecode.llm import LLM
+from leapdecode.llm.prompts import encode
+from leapdecode_bench.measure.bench import Turn, Workload
+from leapdecode_bench.measure.records import BASELINE
+from leapdecode_bench.tasks.public.base import Item, PublicSet
+from leapdecode_bench.tasks.public.loading import is_public, load, named
+from leapdecode_bench.tasks.public.registry import names as set_names
+
+__all__ = ["build", "check", "is_public", "set_names"]
+USER, MODEL = "USER", "ASSISTANT"  # of a model without a chat template, as Vicuna writes them
+
+
+def check(name: str, data: Path | None = None) -> None:
+    """Raise what is wrong with a set whatever the model is; at least one row must be right."""
+    load(named(name, data), 1)
+
+
+def build(
+    name: str, llm: LLM, limit: int, sampling: SamplingParams, warmup: int, data: Path | None
+) -> list[Workload]:
+    """A workload for each group of the set; of conversations every turn is a prompt.
+
+    The earlier answers of a conversation are plain decoding's, made here: nothing of it is
+    measured, and all methods are asked the same. Rows that cannot be decoded are left out, and
+    named in the notes.
+    """
+    asked = named(name, data)
+    found = load(asked, limit + warmup)
+    groups = dict.fromkeys(item.group for item in found.items)
+    made = []
+    for group in groups:
+        label = f"{asked.set.name}/{group}" if group else asked.set.name
+        items = [item for item in found.items if item.group == group]
+        made.append(_workload(label, asked.set, items, llm, limit, sampling, warmup))
+    made[0].notes[:0] = [f"left out: {reason}" for reason in found.skipped]
+    return made
+
+
+def _workload(
+    label: str, of: PublicSet, items: list[Item], llm: LLM, limit: int, sampling: SamplingParams,
+    warmup: int,
+) -> Workload:  # fmt: skip
+    if warmup and len(items) <= limit:
+        raise OptionError(
+            f"{label} has {len(items)} rows: none beyond --limit {limit} for --warmup {warmup}"
+        )
+    stops = of.stop
+    if items[0].turns and not llm.tokenizer.chat_template:
+        stops = (*stops, f"\n{USER}:")
+    own = replace(sampling, stop=(*sampling.stop, *stops))
+    notes = list[str]()
+    prompts, asked, turns = _prompts(label, of, items[:limit], llm, own, notes)
+    if not prompts:
+        raise PromptError(f"no prompt of {label} can be decoded: {notes[0]}")
+    others, _, _ = _prompts(label, of, items[limit:], llm, own, notes)
+    passages = [item.facts["text"] for item in asked if "text" in item.facts]
+    return Workload(
+        label, prompts, _scorer(of, asked), own, others, notes, of.answers, turns, passages
+    )
+
+
+def _scorer(of: PublicSet, asked: list[Item]) -> Callable[[int, str], float | None]:
+    """How texts are scored; equal texts of several methods once."""
+
+    @functools.cache
+    def score(number: int, text: str) -> float | None:
+        return of.score(asked[number], text)
+
+    return score
+
+
+def _prompts(
+    label: str, of: PublicSet, items: Iterable[Item], llm: LLM, sampling: SamplingParams,
+    notes: list[str],
+) -> tuple[list[list[int]], list[Item], list[Turn]]:  # fmt: skip
+    """The prompts that `llm` can decode as ids, the item of each, and of conversations the turn."""
+    prompts, asked, turns = list[list[int]](), list[Item](), list[Turn]()
+    for number, item in enumerate(items, 1):
+        try:
+            for place, ids in enumerate(_of_item(of, item, llm, sampling)):
+                prompts.append(ids)
+                asked.append(item)
+                if item.turns:
+                    facts, count = item.facts, len(item.turns)
+                    question = facts.get("question_id", item.name or number)
+                    turns.append(Turn(question, facts.get("category", ""), place, count))
+        except PromptError as error:
+            notes.append(f"left out: {label}, row {number} of those that were read: {error}")
+    return prompts, asked, turns
+
+
+def _of_item(of: PublicSet, item: Item, llm: LLM, sampling: SamplingParams) -> list[list[int]]:
+    """The prompts of an item, all of them decodable; raises `PromptError`."""
+    if not item.turns:
+        return [_encoded(of.prompt(item), llm)]
+    prompts, messages = list[list[int]](), list[Mapping[str, str]]()
+    for place, said in enumerate(item.turns):
+        messages.append({"role": "user", "content": said})
+        prompts.append(_encoded(_conversation(messages, llm), llm))
+        if place + 1 < len(item.turns):
+            result = llm.generate(prompts[-1], method=BASELINE, sampling=sampling)
+            messages.append({"role": "assistant", "content": result.text.strip()})
+    return prompts
+
+
+def _conversation(messages: list[Mapping[str, str]], llm: LLM) -> Any:
+    """Messages for a model with a chat template, else one text in Vicuna's form."""
+    if llm.tokenizer.chat_template:
+        return messages
+    names_of = {"user": USER, "assistant": MODEL}
+    said = [f"{names_of[one['role']]}: {one['content'].strip()}\n" for one in messages]
+    return f"{''.join(said)}{MODEL}:"
+
+
+def _encoded(prompt: Any, llm: LLM) -> list[int]:
+    ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
+    check_length(ids, llm.runner.max_length)
+    return ids

@@ -1,0 +1,174 @@
+"""A bench's document as a page: what came out, how to read it, each task, what was run.
+
+The document is what `summary.document` makes; `results` writes the page into a folder.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from leapdecode.core.sampling import SamplingParams
+from leapdecode.plain import clean
+from leapdecode_bench.measure.cells import (
+    HEAD,
+    NONE,
+    cells,
+    compact,
+    memory,
+    parameters,
+    seconds,
+    shown,
+    speedup,
+)
+from leapdecode_bench.measure.loops import LOOPING
+from leapdecode_bench.measure.pages import Block, Code, Facts, Heading, Picture, Table, Words
+from leapdecode_bench.measure.records import TIMES
+
+PARTS = (*TIMES, "other")
+# of a run; shown elsewhere or nowhere
+SET_APART = ("note", "argv", "program", "settings", "row_costs")
+# what the page begins with
+IN_SHORT = ("sizes", "dtype", "quantized", "compiled", "device", "sampling")
+HOW_TO_READ = (
+    "Speed-up: every prompt was decoded by all methods in turn; a round's ratio is that of tokens "
+    "per second to plain decoding's in the same round. A prompt (or batch) counts with the median "
+    "of its rounds; the speed-up is the median over prompts, followed by its 95% interval. With up "
+    "to five prompts the interval is their range. An interval that holds 1 shows no difference.",
+    "Tokens per forward: tokens gained per forward of the target that gave tokens; plain decoding "
+    "has 1. Rows per forward: tokens that the target evaluated for it, the prompt left out. "
+    "Forwards: of the target; of the draft where there is one. Matched per forward: guesses that "
+    "are what the target chose behind the guess before them, accepted or not. Quality: mean score "
+    "of the task's own checker, from 0 to 1.",
+    "Identical: texts with every token equal to plain decoding's. A text that differs is fed "
+    "through single-row forwards: a tie is a text whose every choice is within floating-point "
+    "noise of plain decoding's; any other is unexplained, and is a fault. Texts that were not "
+    "compared have no count.",
+)
+UNEXPLAINED = "Some texts differ from plain decoding's without an explanation."
+NO_PLOTS = "Without plots, which need matplotlib: pip install leapdecode-bench."
+
+
+def title(report: dict[str, Any]) -> str:
+    return f"{report['run'].get('model', 'model')}: methods against plain decoding"
+
+
+def blocks(report: dict[str, Any], pictures: dict[str, Picture], with_plots: bool) -> list[Block]:
+    """The page: results, how to read them, each task, what was run."""
+    run, rows = report["run"], report["rows"]
+    page = outcome(report)
+    page += [] if with_plots else [Words(NO_PLOTS)]
+    shown_first = ("speedup", "rows", "accepted", "scaling")
+    page += [pictures[name] for name in shown_first if name in pictures]
+    page += [Heading("How to read this"), *map(Words, HOW_TO_READ)]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        page += task_blocks(task, [row for row in rows if row["task"] == task])
+    page += [Heading("What was run"), *command(run), *run_blocks(run)]
+    return page + ([pictures["row_costs"]] if "row_costs" in pictures else [])
+
+
+def outcome(report: dict[str, Any]) -> list[Block]:
+    """What was measured in short, and the table of all rows."""
+    run, rows = report["run"], report["rows"]
+    short = [fact(name, run[name]) for name in IN_SHORT if run.get(name)]
+    found: list[Block] = [Words("; ".join(short))]
+    found += [Words(run["note"], strong=True)] if run.get("note") else []
+    head = [name.replace("\n", "") for name in HEAD]
+    found.append(Table(head, [cells(row) for row in rows], names=2))
+    if any(row["unexplained"] for row in rows):
+        found.append(Words(UNEXPLAINED, strong=True))
+    return found
+
+
+def command(run: dict[str, Any]) -> list[Block]:
+    """The command line of the run, where it is known."""
+    program = run.get("program", "leapdecode")
+    return [Code(f"{program} {shlex.join(run['argv'])}")] if run.get("argv") else []
+
+
+Column = tuple[str, Callable[[dict[str, Any]], str]]
+PER_TASK: tuple[Column, ...] = (
+    ("texts", lambda row: str(row["texts"])),
+    ("pairs", lambda row: f"{row['pairs']} of {row['units']} prompts"),
+    ("speed-up after the first token", lambda row: shown(row["decode_speedup"], "{:.2f}x")),
+    ("matched/forward", lambda row: shown(row.get("matched_per_forward"))),
+    ("time to first token", lambda row: seconds(row["time_to_first_token"])),
+    ("peak memory", lambda row: memory(row["peak_memory"])),
+    ("identical", lambda row: str(row["identical"])),
+    ("ties", lambda row: str(row["tie_explained"])),
+    ("unexplained", lambda row: str(row["unexplained"])),
+)
+CALM: tuple[Column, ...] = (
+    ("generations", lambda row: f"{row['not_looping']['generations']} of {row['pairs']}"),
+    ("speed-up", lambda row: speedup(row["not_looping"])),
+    ("tokens/forward", lambda row: shown(row["not_looping"].get("tokens_per_forward"))),
+)
+
+
+def table(title: str, rows: list[dict[str, Any]], columns: Iterable[Column]) -> Table:
+    """A table with a row per method."""
+    columns = list(columns)
+    lines = [[clean(row["method"]), *(make(row) for _, make in columns)] for row in rows]
+    return Table(["method", *(name for name, _ in columns)], lines, title=title)
+
+
+def task_blocks(task: str, rows: list[dict[str, Any]]) -> list[Block]:
+    """What there is to say about one task beyond the page's table."""
+    about = "Pairs, guesses, start, memory, and texts compared"
+    found: list[Block] = [Heading(task), table(about, rows, PER_TASK)]
+    timed = [row for row in rows if row["time_composition"]]
+    if timed:
+        found.append(table("Where the time went", timed, composition(timed)))
+    if any(row["not_looping"]["generations"] < row["pairs"] for row in rows):
+        apart = f"over {LOOPING:.0%} repeated 4-grams), on which any method gains"
+        return [*found, table(f"Without looping texts ({apart}", rows, CALM)]
+    return [*found, Words(f"No text looped: none has over {LOOPING:.0%} repeated 4-grams.")]
+
+
+def composition(rows: list[dict[str, Any]]) -> list[Column]:
+    """Columns with the share of each part of the engine that took time in any row."""
+
+    def share(part: str) -> Callable[[dict[str, Any]], str]:
+        return lambda row: shown(row["time_composition"].get(part), "{:.1%}")
+
+    taken = [part for part in PARTS if any(row["time_composition"].get(part) for row in rows)]
+    return [(part, share(part)) for part in taken]
+
+
+def run_blocks(run: dict[str, Any]) -> list[Block]:
+    """The facts, and what a forward costs."""
+    known = {name: value for name, value in run.items() if name not in SET_APART}
+    facts = [(name, fact(name, value)) for name, value in known.items() if value is not None]
+    costs = {(cost["rows"], cost["context"]): cost for cost in run.get("row_costs") or []}
+    if not costs:
+        return [Facts(facts)]
+    contexts = sorted({context for _, context in costs})
+    lines = [
+        [str(rows), *(cost_of(costs.get((rows, context))) for context in contexts)]
+        for rows in sorted({rows for rows, _ in costs})
+    ]
+    heads = ["rows", *(f"{context} tokens cached" for context in contexts)]
+    return [Facts(facts), Table(heads, lines, title="Time of a forward, and its ratio to one row")]
+
+
+def cost_of(cost: dict[str, Any] | None) -> str:
+    return NONE if cost is None else f"{compact(cost['milliseconds'])} ms ({cost['ratio']:.2f}x)"
+
+
+def fact(name: str, value: Any) -> str:
+    """A fact of the run in words."""
+    if name == "sampling":
+        return sampling(value)
+    if isinstance(value, dict):
+        sizes = name == "sizes"
+        parts = [f"{key} {parameters(given) if sizes else given}" for key, given in value.items()]
+        return ", ".join(parts) + " parameters" * sizes
+    return str(value)
+
+
+def sampling(values: dict[str, Any]) -> str:
+    """The most tokens, and what is not the default; the seed is the run's."""
+    usual = asdict(SamplingParams(seed=values.get("seed", 0))) | {"max_tokens": None}
+    changed = {key: one for key, one in values.items() if (one or None) != (usual.get(key) or None)}
+    others = [f"{key} {value}" for key, value in changed.items()]
+    return ", ".join(["greedy"] * (not values.get("temperature")) + others)

@@ -1,0 +1,138 @@
+"""A results folder: the document that its records make, and the files that readers open.
+
+`bench` ends with `render`, and `leapdecode report` is nothing else, so both write the same files.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leapdecode.errors import ResultsError
+from leapdecode_bench.measure import plots
+from leapdecode_bench.measure.canvas import inline
+from leapdecode_bench.measure.pages import Picture, markdown, webpage
+from leapdecode_bench.measure.records import Record
+from leapdecode_bench.measure.report import blocks, title
+from leapdecode_bench.measure.store import RESULTS, RUN, Store, known
+from leapdecode_bench.measure.summary import NEEDED, SCHEMA, document
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A document, the file that it was made from, and the files that were written of it."""
+
+    report: dict[str, Any]
+    source: Path
+    files: list[Path]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender as `run.json` names it."""
+
+    label: str
+    options: dict[str, Any]
+
+
+def render(folder: Path, output: Path | None = None) -> Rendered:
+    """Write results.json, report.md, report.html and plots/ of the records in `folder`.
+
+    They go to `output`, by default the folder itself. Raises `ResultsError`, see `load`.
+    """
+    report, source = load(folder)
+    return Rendered(report, source, write_files(report, output or folder))
+
+
+def load(folder: Path) -> tuple[dict[str, Any], Path]:
+    """(document, file it was made from): of the records, or where there are none results.json.
+
+    Raises `ResultsError` where the folder has neither, or where they are damaged.
+    """
+    store = Store(folder)
+    if store.files():
+        return from_records(store), store.files()[0]
+    if (folder / RESULTS).exists():
+        return from_document(folder / RESULTS), folder / RESULTS
+    if not folder.is_dir():
+        raise ResultsError(f"there is no folder {folder}; `leapdecode bench --output` makes one")
+    below = sorted(path.parent.name for path in folder.glob(f"*/{RESULTS}"))
+    few = ", ".join([*below[:3], *(["..."] if len(below) > 3 else [])])
+    hint = f"name one of its folders: {few}" if below else "name a folder of a bench"
+    raise ResultsError(f"{folder} holds no records of a bench and no {RESULTS}; {hint}")
+
+
+def from_records(store: Store) -> dict[str, Any]:
+    """The document of the rounds that are complete.
+
+    A line that an interrupted run cut off does no harm once its round was measured again.
+    """
+    run, records = known(store.folder / RUN), store.read()
+    contenders = named(run.pop("contenders", None), store.folder / RUN)
+    whole = complete(records, {one.label for one in contenders})
+    lost = store.damaged()
+    if (lost and len(whole) < len(records)) or not whole:
+        what = f"{lost[0]} is damaged" if lost else f"{store.folder} holds no complete round yet"
+        way_out = f"the same bench with --resume --output {store.folder} measures what is missing"
+        raise ResultsError(f"{what}; {way_out}")
+    return document(run, whole, contenders)
+
+
+def named(contenders: Any, path: Path) -> list[Entry]:
+    """The contenders of `run.json`, in the order of the tables; raises `ResultsError`."""
+    try:
+        return [Entry(str(one["label"]), dict(one["options"])) for one in contenders]
+    except (TypeError, KeyError, ValueError):
+        raise ResultsError(
+            f"{path} is missing, damaged, or of an earlier version, and records are not read "
+            "without it; measure again with `leapdecode bench --output` and another folder"
+        ) from None
+
+
+def complete(records: list[Record], labels: set[str]) -> list[Record]:
+    """The records of rounds that have one of every contender, so that each has its pair."""
+    found: dict[tuple[str, int, int], set[str]] = {}
+    for record in records:
+        found.setdefault((record.task, record.unit, record.round), set()).add(record.contender)
+    return [one for one in records if found[one.task, one.unit, one.round] == labels]
+
+
+def from_document(path: Path) -> dict[str, Any]:
+    """A document as `write_files` wrote it; raises `ResultsError` where it is something else."""
+    report = known(path)
+    run, rows = report.get("run"), report.get("rows")
+    if report.get("schema") != SCHEMA or not isinstance(run, dict) or not isinstance(rows, list):
+        raise ResultsError(f"{path} is damaged, or no document of a bench; restore it")
+    for row in rows:
+        missing = sorted(NEEDED - set(row)) if isinstance(row, dict) else sorted(NEEDED)
+        if missing:
+            raise ResultsError(f"{path} is damaged: a row has no {missing[0]!r}; restore it")
+    return report
+
+
+def write_files(report: dict[str, Any], folder: Path) -> list[Path]:
+    """Write the document and its pages into `folder`, each file whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = plots.draw(report) if plots.available() else None
+    pictures, files = {}, []
+    for name, (caption, svg, png) in (drawn or {}).items():
+        pictures[name] = Picture(inline(svg, name, caption), f"plots/{name}.png", caption)
+        files += [put(folder / "plots" / f"{name}.svg", svg.encode())]
+        files += [put(folder / "plots" / f"{name}.png", png)]
+    page = blocks(report, pictures, with_plots=drawn is not None)
+    texts = {
+        "report.md": markdown(title(report), page),
+        "report.html": webpage(title(report), page),
+        RESULTS: json.dumps(report, indent=2) + "\n",
+    }
+    return [put(folder / name, text.encode()) for name, text in texts.items()] + files
+
+
+def put(path: Path, content: bytes) -> Path:
+    """Write a file beside its place, then move it there."""
+    path.parent.mkdir(exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_bytes(content)
+    os.replace(beside, path)
+    return path

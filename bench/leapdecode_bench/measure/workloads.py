@@ -1,0 +1,217 @@
+"""What `--tasks` names: a task's held-out prompts, prompts from a file, public sets, or the
+negative control.
+"""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from leapdecode.core import SamplingParams
+from leapdecode.engine.checks import check_length
+from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
+from leapdecode.llm import LLM
+from leapdecode.llm.prompts import Prompt, encode
+from leapdecode_bench.measure import public
+from leapdecode_bench.measure.bench import Workload, no_score
+from leapdecode_bench.measure.control import Unguessable
+from leapdecode_bench.tasks.base import Example, Split, Task
+from leapdecode_bench.tasks.registry import find, names
+
+CONTROL = "unguessable"
+# of a line of JSON, the first that it has
+FIELDS = ("prompt", "question", "turns", "instruction", "text")
+ALL = "all"
+MIX, SHUFFLED = "mix=", "shuffle"
+LENGTH = re.compile(r":max_tokens=(.*)$")
+
+
+def build(
+    wanted: str,
+    llm: LLM,
+    limit: int,
+    seed: int,
+    sampling: SamplingParams,
+    warmup: int = 0,
+    data: Path | None = None,
+) -> list[Workload]:
+    """Workloads of up to `limit` prompts each, from a list of names by comma; `llm` must be able to
+    decode them.
+
+    `warmup` more prompts of each are decoded before: a task's training prompts, the next ones of a
+    file.
+
+    A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable",
+    "lines=FILE" (a prompt a line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`),
+    or "mix=N:TASK+TASK": several tasks, N prompts of each in turn, "mix=shuffle:..." in any order.
+    ":max_tokens=N" behind a name limits its texts. A public set is "gsm8k=FILE", or "gsm8k": from
+    the folder `data`, or without one by name through the `datasets` library; its first rows are
+    taken, and a set of several groups is a workload for each ("spec_bench/qa": that group).
+
+    Raises `UnknownName`, `OptionError`, `PromptError` for a prompt that is no text or too long, and
+    of public sets `TaskError` and `DataUnavailable`.
+    """
+    made = list[Workload]()
+    for part in _parts(wanted):
+        name, length = _with_length(part, sampling)
+        if public.is_public(name):
+            works = public.build(name, llm, limit, length or sampling, warmup, data)
+            behind = part[len(name) :]
+            made += [replace(work, name=work.name + behind) for work in works]
+        else:
+            work = _build(name, llm, limit, seed, length or sampling, warmup)
+            made.append(
+                replace(work, name=part, sampling=work.sampling or length) if length else work
+            )
+    twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
+    if twice:
+        raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
+    return made
+
+
+def check_tasks(wanted: str, data: Path | None = None) -> None:
+    """Raise what can be wrong with a list of names whatever the model is."""
+    for part in _parts(wanted):
+        name = LENGTH.sub("", part)
+        if public.is_public(name):
+            public.check(name, data)
+        elif "=" in name and not name.startswith(MIX):
+            format, _, path = name.partition("=")
+            read_prompts(format, Path(path))
+        elif name != CONTROL:
+            _examples(name, "held_out", 1, 0)
+
+
+def _parts(wanted: str) -> list[str]:
+    """The names in a list by comma, each once; "all" is every task."""
+    parts = [part.strip() for part in wanted.split(",") if part.strip()]
+    if ALL in parts:
+        place = parts.index(ALL)
+        parts[place : place + 1] = [*names(), "code/source"]
+    if not parts:
+        raise OptionError(
+            f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, "
+            f"jsonl=FILE, {', '.join(public.set_names())}"
+        )
+    return list(dict.fromkeys(parts))
+
+
+def _with_length(part: str, sampling: SamplingParams) -> tuple[str, SamplingParams | None]:
+    """A name without its length, and the sampling of that length if it has one."""
+    length = LENGTH.search(part)
+    if length is None:
+        return part, None
+    if not length[1].isdecimal() or not int(length[1]):
+        raise OptionError(f"--tasks {part}: max_tokens must be a whole number of at least 1")
+    return part[: length.start()], replace(sampling, max_tokens=int(length[1]))
+
+
+def _build(
+    name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int
+) -> Workload:
+    if "=" in name and not name.startswith(MIX):
+        format, _, path = name.partition("=")
+        prompts = encode_all(read_prompts(format, Path(path))[: limit + warmup], llm, path)
+        if warmup and len(prompts) <= limit:
+            raise OptionError(
+                f"{path} has {len(prompts)} prompts: none beyond --limit {limit} for --warmup "
+                f"{warmup}"
+            )
+        return Workload(Path(path).stem, prompts[:limit], warmup=prompts[limit:])
+    examples = _examples("math" if name == CONTROL else name, "held_out", limit, seed)
+    others = _examples("math" if name == CONTROL else name, "train", warmup, seed)
+
+    def score(number: int, text: str) -> float | None:
+        task, example = examples[number]
+        return task.score(example, text)
+
+    made = Workload(name, _prompts(name, examples, llm), score, warmup=_prompts(name, others, llm))
+    if name == CONTROL:
+        forced = replace(
+            sampling,
+            logits_processors=[*sampling.logits_processors, Unguessable()],
+            ignore_eos=True,
+        )
+        return replace(made, score=no_score, sampling=forced)
+    return made
+
+
+def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task, Example]]:
+    """Of one task, or of a mix: some of one task in a row (Ouroboros, Figure 7), or shuffled."""
+    if not name.startswith(MIX):
+        task_name, _, kind = name.partition("/")
+        if task_name not in names():
+            known = [*names(), *public.set_names()]
+            raise UnknownName(with_suggestions(f"unknown task {task_name!r}", task_name, known))
+        task = find(task_name)
+        return [(task, example) for example in task.examples(split, limit, kind or None, seed)]
+    order, _, listed = name.removeprefix(MIX).partition(":")
+    parts = [part for part in listed.split("+") if part]
+    if not parts or not (order == SHUFFLED or (order.isdecimal() and int(order))):
+        raise OptionError(f"--tasks {name}: write mix=N:TASK+TASK, or mix={SHUFFLED}:TASK+TASK")
+    groups = [_examples(part, split, limit, seed) for part in parts]
+    if order == SHUFFLED:
+        found = [example for group in groups for example in group]
+        random.Random(seed).shuffle(found)
+        return found
+    run = int(order)
+    longest = max(map(len, groups))
+    return [
+        one for at in range(0, longest, run) for group in groups for one in group[at : at + run]
+    ]
+
+
+def _prompts(name: str, examples: list[tuple[Task, Example]], llm: LLM) -> list[list[int]]:
+    return encode_all([task.prompt(example) for task, example in examples], llm, name)
+
+
+def encode_all(texts: Sequence[Prompt], llm: LLM, name: str) -> list[list[int]]:
+    """Token ids of prompts that `llm` can decode; raises `PromptError` with the prompt's number."""
+    found = []
+    for number, text in enumerate(texts, 1):
+        try:
+            found.append(encode(text, llm.tokenizer, llm.runner.vocabulary))
+            check_length(found[-1], llm.runner.max_length)
+        except PromptError as error:
+            raise PromptError(f"{name}, prompt {number}: {error}") from error
+    return found
+
+
+def read_prompts(format: str, path: Path) -> list[str]:
+    """The prompts in a file; raises `OptionError` for a format that is not known and `PromptError`
+    for its content.
+    """
+    if format not in ("lines", "jsonl"):
+        known = ("lines", "jsonl", *public.set_names())
+        message = f"--tasks {format}={path}: choose lines=FILE, jsonl=FILE or SET=FILE"
+        raise OptionError(with_suggestions(message, format, known))
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"cannot read prompts from {path}: {error}") from error
+    found = (
+        lines
+        if format == "lines"
+        else [_field(line, number, path) for number, line in enumerate(lines, 1)]
+    )
+    if not found:
+        raise PromptError(f"{path} holds no prompt")
+    return found
+
+
+def _field(line: str, number: int, path: Path) -> str:
+    """The prompt in one line of JSON; of several turns the first."""
+    try:
+        values = json.loads(line)
+        value = next(values[field] for field in FIELDS if field in values)
+        text = value[0] if isinstance(value, list) else value
+    except (json.JSONDecodeError, StopIteration, TypeError, IndexError):
+        text = None
+    if not isinstance(text, str) or not text:
+        raise PromptError(
+            f"{path}, line {number}: no JSON object with a text in {', '.join(FIELDS)}"
+        )
+    return text

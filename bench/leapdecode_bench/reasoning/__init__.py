@@ -1,0 +1,1 @@
+"""Our tasks and the public sets as trees of thoughts and as questions for FastCoT."""

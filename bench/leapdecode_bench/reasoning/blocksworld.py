@@ -1,0 +1,99 @@
+"""Blocks world (SEED): actions as thoughts, good or bad, scored by a simulator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leapdecode.reasoning.tasks.base import (
+    VALUE_TOKENS,
+    Question,
+    Stage,
+    Stages,
+    State,
+    TreeTask,
+)
+from leapdecode_bench.tasks.blocksworld import (
+    Action,
+    Blocksworld,
+    action_prompt,
+    parse_action,
+    parse_evaluation,
+    parse_plan,
+    plan_prompt,
+    value_prompt,
+)
+from leapdecode_bench.tasks.blocksworld.prompts import header
+from leapdecode_bench.tasks.blocksworld.world import State as Blocks
+from leapdecode_bench.tasks.blocksworld.world import reached, run
+
+GOOD, BAD = 10.0, 1.0  # a verdict as a value
+NO_ACTION = "?"  # a line of a plan whose thought has no action
+NEXT_PROMPT = ("\n[",)
+PLAN_PROMPT = plan_prompt("\0").split("\0")
+
+
+class BlocksworldTree(TreeTask):
+    """A thought is a note of the towers, a reason and an action.
+
+    Where the problem is known, a state whose actions reach the goal is final.
+    """
+
+    name = "blocksworld"
+    summary = "blocks world: an action a thought, good or bad"
+    depth = 7
+
+    def think(self, state: State) -> Stages[str]:
+        """The next action, with a note and a reason."""
+        prompt = header() + action_prompt(state.question.text, state.thoughts)
+        found = yield Stage("action", prompt, 96, NEXT_PROMPT)
+        return found.text.strip()
+
+    def evaluation(self, state: State) -> Stage:
+        """Asks whether the last action is a good one."""
+        prompt = header() + value_prompt(state.question.text, state.thoughts[-1])
+        return Stage("value", prompt, VALUE_TOKENS, NEXT_PROMPT)
+
+    def parse(self, text: str) -> float | None:
+        """10 for "good", 1 for "bad"."""
+        verdict = parse_evaluation(text)
+        return None if verdict is None else (GOOD if verdict else BAD)
+
+    def is_final(self, state: State) -> bool:
+        """Whether the simulator says that the goal is reached."""
+        return state.question.facts is not None and _reaches(
+            state.question.facts, [parse_action(thought) for thought in state.thoughts]
+        )
+
+    def finish(self, state: State) -> Stages[str]:
+        """The plan, an action a line; one action more is generated where it is not final."""
+        thoughts = state.thoughts
+        if not self.is_final(state):
+            thoughts = (*thoughts, (yield from self.think(state)))
+        return "\n".join(str(parse_action(thought) or NO_ACTION) for thought in thoughts)
+
+    def chain(self, question: Question) -> Stages[str]:
+        """A whole plan in one text."""
+        prompt = header() + plan_prompt(question.text)
+        found = yield Stage("plan", prompt, 256, NEXT_PROMPT)
+        plan = parse_plan(found.text)
+        return NO_ACTION if plan is None else "\n".join(map(str, plan))
+
+    def score(self, facts: Mapping[str, Any], answer: str) -> float:
+        """1 for a plan that reaches the goal by allowed actions, else 0."""
+        return float(_reaches(facts, [parse_action(line) for line in answer.splitlines()]))
+
+    def questions(self, count: int, seed: int = 0) -> Sequence[Question]:
+        """Held-out problems of at most six actions."""
+        before, after = PLAN_PROMPT
+        examples = Blocksworld().examples("held_out", count, "plan", seed)
+        return [
+            Question(one.body.removeprefix(before).removesuffix(after), one.facts)
+            for one in examples
+        ]
+
+
+def _reaches(facts: Mapping[str, Any], actions: Sequence[Action | None]) -> bool:
+    """Whether actions, all of them readable and allowed, lead to the goal."""
+    allowed = [action for action in actions if action is not None]
+    start = Blocks(tuple(map(tuple, facts["towers"])), facts["hand"])
+    end = run(start, allowed) if len(allowed) == len(actions) else None
+    return end is not None and reached(end, [(block, low) for block, low in facts["goal"]])

@@ -1,0 +1,52 @@
+"""Questions for chains of thought: those of our tasks, and of the public sets."""
+
+from leapdecode.errors import UnknownName, with_suggestions
+from leapdecode.reasoning.fastcot.questions import SAYING, Asked, Source, question_of
+from leapdecode_bench.reasoning.public_questions import SETS, PublicSource
+from leapdecode_bench.tasks import registry
+from leapdecode_bench.tasks.base import Example
+
+KINDS = {"math": ("rationale",), "choice": ("multiple", "yes_no")}
+
+
+def find(name: str) -> Source:
+    """The source of a name: math, choice, or a public set ("csqa=FILE").
+
+    Raises `UnknownName` with suggestions; of public sets `TaskError`.
+    """
+    if name in KINDS:
+        return TaskSource(name)
+    if name.partition("=")[0] in SETS:
+        return PublicSource(name)
+    message = with_suggestions(f"unknown task {name!r}", name, KINDS)
+    raise UnknownName(f"{message} (or the name of a .jsonl file)")
+
+
+class TaskSource(Source):
+    """The questions of one of the tasks, its kinds in turn."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.task = name, registry.find(name)
+        self.kinds = KINDS[name]
+
+    def ask(self, question: str, shots: int) -> Asked:
+        body = f"Question: {question.strip()}\nAnswer:"
+        example = Example(self.kinds[0], body, "")
+        shown = self._shown(self.kinds[0], shots)
+        return Asked(question.strip(), self.task.prompt(example, shown))
+
+    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+        each = -(-count // len(self.kinds))
+        drawn = [self.task.examples("held_out", each, kind, seed) for kind in self.kinds]
+        inturn = [example for group in zip(*drawn, strict=True) for example in group][:count]
+        return [self._asked(example, shots) for example in inturn]
+
+    def _shown(self, kind: str, shots: int) -> list[Example]:
+        return self.task.examples("train", shots, kind)
+
+    def _asked(self, example: Example, shots: int) -> Asked:
+        def score(answer: str) -> float:
+            return float(self.task.score(example, SAYING + answer) or 0.0)
+
+        prompt = self.task.prompt(example, self._shown(example.kind, shots))
+        return Asked(question_of(example.body), prompt, score)

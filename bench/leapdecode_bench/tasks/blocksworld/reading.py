@@ -1,0 +1,68 @@
+"""Reads what a model wrote: an action, a plan, a verdict."""
+
+import re
+
+from leapdecode_bench.tasks.blocksworld.world import Action
+
+END = "[PLAN END]"
+_BLOCK = r"(?:the )?([a-z]+)(?: block)?"
+_FORMS = {
+    "pick up": re.compile(rf"pick up {_BLOCK}\.?"),
+    "put down": re.compile(rf"put down {_BLOCK}\.?"),
+    "unstack": re.compile(rf"unstack {_BLOCK} from (?:on top of )?{_BLOCK}\.?"),
+    "stack": re.compile(rf"stack {_BLOCK} on (?:top of )?{_BLOCK}\.?"),
+}
+_OPENING = re.compile(rf"(?:{'|'.join(_FORMS)})\b")
+_MARKS = re.compile(r"^\s*(?:[-*\u2022]|[0-9]{1,3}[.)])?\s*(?:(?:now|then)\s+)?(?:i\s+)?")
+_EVALUATION = re.compile(r"\s*(good|bad)\b(?!\s*(?:[?/]|or\b))", re.IGNORECASE)
+
+
+def parse_line(line: str) -> Action | None:
+    """The action that a whole line states, in its long or short form; None for anything else."""
+    for verb, form in _FORMS.items():
+        if found := form.fullmatch(_plain(line)):
+            return Action(verb, *found.groups())
+    return None
+
+
+def begins_as_action(line: str) -> bool:
+    """Whether a line opens with the words of an action."""
+    return _OPENING.match(_plain(line)) is not None
+
+
+def _plain(line: str) -> str:
+    """A line in lower case without list marks, an opening "I", and spaces that nobody needs."""
+    return " ".join(_MARKS.sub("", line.lower()).split())
+
+
+def parse_action(text: str) -> Action | None:
+    """The action of the first line that is one.
+
+    Lines of thought before it and any text after it do not count.
+
+    None if there is none, or if a line before it only begins as an action.
+    """
+    return next((parse_line(line) for line in text.splitlines() if begins_as_action(line)), None)
+
+
+def parse_plan(text: str) -> list[Action] | None:
+    """The actions of a plan up to its end mark.
+
+    None without the mark, or with a line that only begins as an action.
+    """
+    lines = [line.strip().lower() for line in text.splitlines()]
+    if END.lower() not in lines:
+        return None
+    plan = []
+    for line in lines[: lines.index(END.lower())]:
+        action = parse_line(line)
+        if action is None and begins_as_action(line):
+            return None
+        plan += [action] if action else []
+    return plan
+
+
+def parse_evaluation(text: str) -> bool | None:
+    """The verdict that opens a text: True for "good", False for "bad", None for anything else."""
+    found = _EVALUATION.match(text)
+    return None if found is None else found.group(1).lower() == "good"

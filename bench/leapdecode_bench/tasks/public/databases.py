@@ -1,0 +1,52 @@
+"""Runs queries on a set's own SQLite files: read-only, and with little that they may do."""
+
+import sqlite3
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from leapdecode_bench.tasks.sql.running import Cells, Result, normal, only_reading
+
+STEPS = 20_000_000  # instructions of SQLite's machine that one query may take
+MOST_ROWS = 20_000
+LONGEST = 4_000  # characters of a query
+LARGEST = 1_000_000  # bytes of a value
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """A database that nothing can be written to; raises `sqlite3.Error`."""
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    database = sqlite3.connect(uri, uri=True, isolation_level=None)
+    database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # some files are Latin-1
+    return database
+
+
+def schema(path: Path) -> str:
+    """The statements that make the tables, a table a paragraph; raises `sqlite3.Error`."""
+    asked = "SELECT sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL ORDER BY rowid"
+    with closing(opened(path)) as database:
+        found = [str(row[0]).strip() for row in database.execute(asked)]
+    return "\n".join(f"{one};" for one in found)
+
+
+def result(path: Path, query: str) -> Result:
+    """What a query gives; None where it fails, does not only read, or takes too long."""
+    if len(query) > LONGEST:
+        return None
+    try:
+        with closing(opened(path)) as database:
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
+            database.set_authorizer(only_reading)
+            database.set_progress_handler(lambda: 1, STEPS)
+            cursor = database.execute(query)
+            rows: list[Cells] = list(islice(cursor, MOST_ROWS))
+            return rows if cursor.description else None
+    except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError):
+        return None
+
+
+def same_result(path: Path, query: str, reference: str) -> bool:
+    """Whether a query gives what the reference gives; the order counts where it is asked for."""
+    ordered = "ORDER BY" in reference.upper()
+    wanted, given = (normal(result(path, one), ordered) for one in (reference, query))
+    return given is not None and wanted == given

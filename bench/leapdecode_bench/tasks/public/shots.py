@@ -1,0 +1,36 @@
+"""Worked examples of our own, in the forms of the papers; `demonstrations.toml` has them."""
+
+from typing import Any
+
+from leapdecode.errors import OptionError
+
+from leapdecode_bench.tasks.data import load_toml
+
+STOP = ("\nQuestion:",)  # where a model goes on with a question of its own
+
+
+def worked(name: str, count: int) -> list[dict[str, Any]]:
+    """The first `count` examples of a set; raises `OptionError` where there are not so many."""
+    found = load_toml("public/demonstrations.toml")[name]
+    if count > len(found):
+        raise OptionError(f"{name} has {len(found)} worked examples, not {count}; ask for fewer")
+    return list(found[:count])
+
+
+def chains(name: str, count: int) -> str:
+    """Questions with a chain of thought and the answer behind it (Wei et al., 2022)."""
+    return "".join(
+        f"{question(one['question'])} {one['rationale']} So the answer is {one['answer']}.\n\n"
+        for one in worked(name, count)
+    )
+
+
+def question(text: str) -> str:
+    """A question as it stands in a prompt."""
+    return f"Question: {text}\nAnswer:"
+
+
+def choices(text: str, options: dict[str, str]) -> str:
+    """A question with its options, by label."""
+    shown = " ".join(f"({label.lower()}) {option}" for label, option in options.items())
+    return question(f"{text}\nAnswer Choices: {shown}")

@@ -1,0 +1,188 @@
+"""Comparing strategies: records and figures, the simulation of Algorithm 1, files, the command."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from leapdecode import SamplingParams
+from leapdecode.cli.app import app
+from leapdecode.model import embedded
+from leapdecode.reasoning import Tree, tasks
+from leapdecode_bench.measure.trees.compare import COT, Comparison
+from leapdecode_bench.measure.trees.page import document, write
+from leapdecode_bench.measure.trees.presets import PRESETS, cells
+from leapdecode_bench.measure.trees.records import Times, TreeRecord, distinct, read
+from leapdecode_bench.measure.trees.simulation import schedule, simulate
+from leapdecode_bench.measure.trees.summary import rows, simulation
+
+AUTO = "batched-speculative:method=auto"
+STRATEGIES = ["serial", "serial-speculative", "scheduled", AUTO, COT]
+
+
+@pytest.fixture(scope="module")
+def records(light):
+    task = tasks.find("math")
+    work = Comparison(
+        light, task, STRATEGIES, task.questions(2), SamplingParams(temperature=1.0),
+        {"k_config": "1,1,1"}, {"thoughts": 2, "depth": 2},
+    )  # fmt: skip
+    return [record for record, _ in work.run({("serial", 1)})]
+
+
+def test_every_strategy_searches_every_question(records):
+    found = {(one.strategy, one.question) for one in records}
+    assert found == {(name, n) for name in STRATEGIES for n in (0, 1)} - {("serial", 1)}
+    for one in records:
+        assert one.tokens == sum(part.tokens for part in one.parts.values()) > 0
+        assert 0 < one.target_busy <= one.seconds
+        # auto asks the draft only where it pays on this machine
+        assert one.draft_busy > 0 or one.strategy in ("serial", COT, AUTO)
+        assert sum(one.utilisation) / len(one.utilisation) == pytest.approx(
+            one.target_busy / one.seconds, abs=0.02
+        )
+        assert one.computed_tokens == one.distinct_tokens  # float64, an empty prefix cache
+        assert bool(one.spans) == (one.question == 0)
+
+
+def test_rows_say_what_is_equal_and_how_fast(records):
+    by_name = {row["strategy"]: row for row in rows(records, STRATEGIES)}
+    assert by_name["serial"]["speedup"] == 1.0
+    for name in STRATEGIES[:-1]:
+        assert by_name[name]["texts_equal_to_serial"] is True
+    assert by_name[COT]["texts_equal_to_serial"] is None
+    drafted = by_name["serial-speculative"]["acceptance"]
+    assert 0 < drafted["thought"] <= 1
+    assert by_name["serial"]["acceptance"]["thought"] is None
+    damaged = [
+        replace(one, digest="other") if one.strategy == "scheduled" else one for one in records
+    ]
+    assert {r["strategy"]: r for r in rows(damaged, STRATEGIES)}["scheduled"][
+        "texts_equal_to_serial"
+    ] is False
+
+
+def test_records_survive_a_file(records, tmp_path):
+    lines = "".join(one.line() for one in records)
+    (tmp_path / "trees.jsonl").write_text(lines + records[0].line()[:40])
+    found = read(tmp_path)
+    assert [one.line() for one in found] == [one.line() for one in records]
+    assert isinstance(found[0], TreeRecord)
+
+
+def test_files_of_a_comparison(records, tmp_path):
+    run = {"model": "m", "task": "math", "strategies": STRATEGIES}
+    report = document(records, run, drafts=2)
+    assert report["simulation"]["rows"][0]["speedup"] == 1.0
+    write(tmp_path, records, report)
+    page = (tmp_path / "report.html").read_text()
+    assert "Algorithm 1, simulated" in page
+    assert page.count("<svg") >= 4
+    assert (tmp_path / "schedule-scheduled.png").stat().st_size > 1000
+    assert json.loads((tmp_path / "compare.json").read_text()) == report
+
+
+def test_distinct_positions_are_a_trie():
+    assert distinct([[1, 2, 3], [1, 2, 4], [1, 2]], [[9], [9], [9]]) == 2
+    # the second prompt begins with the first and what was generated behind it
+    assert distinct([[1, 2], [1, 2, 7, 8, 5]], [[7, 8, 9], [1]]) == 1
+
+
+TIMES = Times(verify=10.0, sample=0.0, draft=3.0)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "drafts", "seconds", "worked"),
+    [
+        ([[(0.0, [1, 4])]], 1, 22, 10),  # drafting twice, one verification behind the prompt's
+        ([[(0.0, [1, 4])], [(0.0, [1, 4])]], 2, 32, 20),  # the second one waits in the queue
+        ([[(0.0, [1, 4])], [(0.0, [1, 4])]], 1, 44, 20),  # one draft device: one after the other
+        ([[(0.0, [1, 4, 4])], [(0.0, [1, 4, 4])]], 2, 52, 40),  # the target is never idle again
+        ([[(5.0, [1, 4]), (5.0, [1, 4])]], 1, 54, 30),  # prompts are the target's own
+        ([[], [(0.0, [1, 4])], []], 2, 22, 10),  # what needs no text takes no device
+    ],
+)
+def test_algorithm_1_on_tables_worked_by_hand(jobs, drafts, seconds, worked):
+    assert schedule(jobs, drafts, TIMES, levels=2) == (seconds, worked)
+
+
+def test_a_question_whose_tree_is_another_one_is_not_simulated(records):
+    """Under the rejection verifier texts depend on the drafts."""
+
+    def shorter(one):
+        return [[*run[:-1], run[-1][:-1]] for run in one.runs]
+
+    pair = [one for one in records if one.question == 0 and "serial" in one.strategy]
+    assert simulation(pair, 3) is not None
+    other = [replace(one, runs=shorter(one)) if one.strategy == "serial" else one for one in pair]
+    assert simulation(other, 3) is None
+
+
+def test_a_simulation_is_bounded_by_the_target(records):
+    found = {one.strategy: one for one in records if one.question == 0}
+    drafted, plain = (
+        replace(found[name], times=TIMES) for name in ("serial-speculative", "serial")
+    )
+    several = simulate(drafted, plain, 8, levels=3)
+    assert several["scheduled"].seconds <= several["serial-speculative"].seconds
+    assert 0 <= several["scheduled"].target_idle < several["serial-speculative"].target_idle < 1
+    alone = simulate(drafted, plain, 1, levels=3)
+    assert alone["scheduled"].seconds == pytest.approx(alone["serial-speculative"].seconds)
+    tokens = sum(sum(gained) - 1 for run in drafted.runs for job in run for _, gained in job)
+    prompts = sum(seconds for run in plain.runs for job in run for seconds, _ in job)
+    assert alone["serial"].seconds == pytest.approx(prompts + 10.0 * tokens)
+
+
+def test_presets_are_combinations_of_settings():
+    assert len(list(cells("seed-table1"))) == 12
+    assert all(PRESETS[name]["summary"] for name in PRESETS)
+    for name in PRESETS:
+        assert all(cell["task"] in tasks.names() for cell in cells(name))
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["tree", "compare", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--task", "maths"), "did you mean 'math'"),
+        (("--strategies", "serial,scheduld"), "did you mean 'scheduled'"),
+        (("--strategies", ""), "--strategies is empty"),
+        (("--strategies", "scheduled:queue=lifo"), "queue='lifo'"),
+        (("--k-config", "2,x"), "k_config"),
+        (("--method", "auto", "--k-config", "2"), "--k-config shapes the trees of multi_candidate"),
+        (("--preset", "seed-table9"), "did you mean 'seed-table"),
+        (("--verification", "both"), "verification='both'"),
+        (("--thoughts", "0"), "thoughts=0"),
+        (("--resume",), "--resume needs --output"),
+    ],
+)
+def test_wrong_arguments_exit_with_2(arguments, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments)
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
+    few = ("--limit", 1, "--depth", 1, "--thoughts", 1, "--strategies", "serial,scheduled")
+    draft = embedded.checked("draft")  # a smaller model for both
+    few += ("-m", draft, "--draft", draft, "--output", tmp_path)
+    done = command(*few, "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert [row["strategy"] for row in report["rows"]] == ["serial", "scheduled"]
+    assert command(*few).exit_code == 2  # not empty
+    lines = (tmp_path / "trees.jsonl").read_text().splitlines()
+    (tmp_path / "trees.jsonl").write_text(lines[0] + "\n" + lines[1][:50])  # killed half-way
+    assert command(*few, "--resume").exit_code == 0
+    assert (tmp_path / "trees.jsonl").read_text().splitlines()[0] == lines[0]
+    assert len(read(tmp_path)) == 2
+    assert Tree.from_json(json.loads((tmp_path / "question-0.json").read_text())).chosen is not None
+    other = command(*few, "--resume", "--seed", 5)
+    assert other.exit_code == 2
+    assert "another run (other seed)" in other.stderr

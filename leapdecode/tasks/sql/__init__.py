@@ -1,5 +1,0 @@
-"""A schema and a question in words, answered by one query."""
-
-from leapdecode.tasks.sql.task import Sql
-
-__all__ = ["Sql"]
