@@ -4,7 +4,8 @@ FROM python:3.11-slim
 WORKDIR /opt/leapdecode
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY leapdecode leapdecode
-RUN pip install --no-cache-dir -c constraints.txt ".[serve,gguf]"
+COPY pair pair
+RUN pip install --no-cache-dir -c constraints.txt ./pair ".[serve,gguf]"
 RUN useradd --create-home served
 USER served
 EXPOSE 8000

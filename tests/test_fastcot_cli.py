@@ -1,16 +1,15 @@
 """The commands of FastCoT: answers, bounds, comparisons, and what is wrong with a command line."""
 
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-import leapdecode
 from leapdecode.cli.app import app
+from leapdecode.model import embedded
 from leapdecode_bench.measure.fastcot.records import RECORDS, read
 
-SMALL = ("-m", Path(leapdecode.__file__).parent / "data" / "demo" / "draft")
+SMALL = ("-m", embedded.folder() / "draft")
 
 
 def command(*arguments):

@@ -9,8 +9,8 @@ from leapdecode_bench.tasks.base import Example
 KINDS = {"math": ("rationale",), "choice": ("multiple", "yes_no")}
 
 
-def find(name: str) -> Source:
-    """The source of a name: math, choice, or a public set ("csqa=FILE").
+def find(name: str) -> Source | None:
+    """The source of a name: math, choice, or a public set ("csqa=FILE"); None for another file.
 
     Raises `UnknownName` with suggestions; of public sets `TaskError`.
     """
@@ -18,6 +18,8 @@ def find(name: str) -> Source:
         return TaskSource(name)
     if name.partition("=")[0] in SETS:
         return PublicSource(name)
+    if name.endswith(".jsonl"):
+        return None
     message = with_suggestions(f"unknown task {name!r}", name, KINDS)
     raise UnknownName(f"{message} (or the name of a .jsonl file)")
 

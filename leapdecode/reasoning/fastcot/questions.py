@@ -131,11 +131,11 @@ def find(name: str) -> Source:
         OptionError: a task that only leapdecode-bench has, which is not installed.
         TaskError: the file has no questions, or a line that is none.
     """
+    tasks = bench_part("questions")
+    if tasks is not None and (source := tasks(name)) is not None:
+        return source  # type: ignore[no-any-return]
     if name.endswith(".jsonl"):
         return FileSource(name)
-    tasks = bench_part("questions")
-    if tasks is not None:
-        return tasks(name)  # type: ignore[no-any-return]
     if name == SHIPPED:
         return FileSource(str(examples("math.jsonl")), drawn=False)
     raise bench_is_missing(f"--task {name}")
