@@ -58,7 +58,10 @@ def parser() -> argparse.ArgumentParser:
     add("--limit", type=int, default=10, help="prompts of each kind")
     add("--max-tokens", type=int, default=100)
     add("--contenders", default=METHODS, help="METHOD:KEY=VALUE:..., by comma")
-    add("--peers", help="by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE")
+    add(
+        "--peers",
+        help="by comma: hf, hf-float32, hf-compiled, economize, flashspec, llama_cpp=FILE",
+    )
     add("--kinds", default=",".join(KINDS))
     add("--unguessable", action="store_true", help="add text that cannot be guessed, set apart")
     add("--temperature", type=float, default=0.0)

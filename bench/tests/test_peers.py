@@ -2,6 +2,7 @@
 the same weights.
 """
 
+import copy
 from importlib.util import find_spec
 
 import pytest
@@ -13,6 +14,7 @@ from leapdecode.errors import OptionError, UnknownName
 from leapdecode_bench.measure.bench import Bench
 from leapdecode_bench.measure.contenders import Ours, Outcome
 from leapdecode_bench.measure.control import Unguessable
+from leapdecode_bench.measure.paired import PLAIN
 from leapdecode_bench.measure.peers import (
     check_peers,
     check_sampling,
@@ -41,7 +43,9 @@ class Uninstalled(Peer):
 
 
 def test_peers_are_found_by_file():
-    assert peer_names() == ["economize", "flashspec", "hf", "hf-compiled", "llama_cpp"]
+    assert peer_names() == [
+        "economize", "flashspec", "hf", "hf-compiled", "hf-float32", "llama_cpp",
+    ]  # fmt: skip
     found = parse_peers("hf, llama_cpp=a/b=c.gguf")
     assert [(peer.name, argument) for peer, argument in found] == [
         ("hf", ""),
@@ -100,6 +104,23 @@ def test_transformers_stops_where_we_do(llm):
     for peer in peers("hf", llm):
         (found,) = peer.decode(work.prompts, stop, 1)
         assert (found.token_ids, found.text) == (wanted.token_ids, wanted.text), peer.label
+
+
+def test_float32_is_a_copy_that_is_plain_decoding_too(llm):
+    weights = copy.deepcopy(llm.model).bfloat16()
+    ours = LLM(weights, llm.tokenizer, exact=False)
+    (peer,) = peers("hf-float32", ours)
+    assert (peer.target.dtype, ours.model.dtype) == (torch.float32, torch.bfloat16)
+    wanted = LLM(copy.deepcopy(weights).float(), llm.tokenizer)
+    (work,) = build("math", ours, 1, 0, SHORT)
+    (outcome,) = peer.decode(work.prompts, SHORT, 1)
+    (result,) = wanted.generate(work.prompts, method="autoregressive", sampling=SHORT)
+    assert outcome.token_ids == result.token_ids
+    assert not outcome.compared
+    (alike,) = peers("hf-float32", wanted)
+    assert alike.target is wanted.model
+    assert alike.decode(work.prompts, SHORT, 1)[0].compared
+    assert "hf-float32" in PLAIN
 
 
 def test_llama_cpp_is_called_by_its_weights(llm, tmp_path):

@@ -13,7 +13,7 @@ from leapdecode_bench.measure.records import BASELINE, Record
 from leapdecode_bench.measure.summary import hits, rate
 
 # each is plain decoding; a unit's reference is the fastest of those that are in its round
-PLAIN = (BASELINE, f"{BASELINE}:exact=False", "hf-plain")
+PLAIN = (BASELINE, f"{BASELINE}:exact=False", "hf-plain", "hf-float32")
 OVERALL = "all kinds"
 HEAD = (
     "kind",
