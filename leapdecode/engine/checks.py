@@ -6,7 +6,7 @@ from typing import Any
 
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods.registry import find, names
-from leapdecode.model.exact import refusal
+from leapdecode.model.exactness import refusal
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 

@@ -33,7 +33,6 @@ from leapdecode.model.int8 import INT8
 from leapdecode.model.load import make_exact, prepare
 from leapdecode.model.memory import CacheMemory, default_limit, parse_size
 from leapdecode.model.plain import PlainRunner
-from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.model.ranks import ALONE, check_whole, joined
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import NgramPool
@@ -138,6 +137,7 @@ class LLM:
         if draft is not None:
             self.draft, draft_tokenizer = self._load_draft(half=half_draft)
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
+        self.lock = threading.RLock()
         self._prepare_target = partial(
             prepare,
             fallback=fallback,
@@ -146,6 +146,7 @@ class LLM:
             compiled=compile,
             quantize=quantize,
             ranks=ranks,
+            turn=self.lock,
         )
         self._prepare_draft = partial(
             prepare,
@@ -155,6 +156,7 @@ class LLM:
             quantize=INT8 if draft_dtype == INT8 else quantize,
             ranks=ranks,
             role="draft",
+            turn=self.lock,
         )
         self.ranks = ranks
         self.cache_limit = limit
@@ -162,7 +164,6 @@ class LLM:
         self.wanted_exact = exact
         self.pid = os.getpid()
         self.generation_config = generation_config
-        self.lock = threading.RLock()
         self.engines: WeakSet[Engine] = WeakSet()  # of texts that have begun
         self.has_begun = False  # whether there was a first text
         self.packing = LaterPacking(
@@ -178,11 +179,9 @@ class LLM:
         self.draft_runner = None if self.draft is None else self._prepare_draft(self.draft)
         limit = self.cache_limit or default_limit(self.runner.device)
         self.memory = CacheMemory(None if limit is None else self.ranks.least(limit))
-        runners = [self.runner, self.draft_runner]
-        self.prefixes = keep_caches(runners, self.memory, self.keeps_prefixes)
-        for runner in (self.runner, self.draft_runner):
+        for runner in (self.prepared, self.draft_runner):
             if isinstance(runner, Runner):
-                runner.turn = self.lock
+                runner.keep_within(self.memory, self.keeps_prefixes)
         self.shared = Shared(self.runner, self.draft_runner, self.tokenizer, self.memory)
 
     def pack(self) -> None:
@@ -251,8 +250,9 @@ class LLM:
         """Forget what is kept of texts that have ended."""
         check_process(self.pid)
         with self.lock:
-            for prefixes in self.prefixes:
-                prefixes.reset()
+            for runner in (self.prepared, self.draft_runner):
+                if isinstance(runner, Runner) and runner.prefixes is not None:
+                    runner.prefixes.reset()
 
     def forget(self) -> None:
         """Use nothing again that was computed or measured before.

@@ -1,18 +1,12 @@
 """Where sequences lie in a slot cache: batch slots are taken and given back, slots added."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from leapdecode.core import Sequence
 from leapdecode.model.kv_store import CHUNK, SlotCache
 from leapdecode.model.prefix_cache import PrefixCache
+from leapdecode.model.runner import Runner
 from leapdecode.model.sequence_cache import Room, SequenceCache, common_prefix
-
-if TYPE_CHECKING:
-    from leapdecode.model.runner import Runner
 
 
 class BatchSlots:

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.model.facts import announce, keep, kept, model_key, number, whole
+from leapdecode.model.facts import announce, keep, kept, number, whole
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -70,7 +71,7 @@ def _times(
     probe = source.choices(range(runner.vocabulary), k=context + max(counts))
     texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     kept_before = runner.kept_bytes
-    cache = runner.open(batch, context + max(counts))
+    cache = KVCache(runner, batch, context + max(counts))
     with runner.turn:
         for text in texts:
             cache.allocate(text)
@@ -165,7 +166,7 @@ def curve_key(runner: Runner, batch: int) -> str:
         )
         if on
     ]
-    return " | ".join((model_key(runner), f"batch {batch}", *how))
+    return " | ".join((runner.key, f"batch {batch}", *how))
 
 
 def row_costs(

@@ -10,10 +10,10 @@ import torch
 
 from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.model.batch_slots import BatchSlots
-from leapdecode.model.exact import compare
 from leapdecode.model.launched import Launched
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.sequence_cache import common_prefix, deepest_of
+from leapdecode.model.tree_check import TreeCheck
 from leapdecode.model.waits import Waiting
 
 LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
@@ -126,9 +126,11 @@ class KVCache(BatchSlots):
         rows = self.runner.padded(max(plan.count for plan in plans), len(plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
         texts = [self.sequences[request.sequence.id] for request in requests]
+        check = None
+        checked = self.runner.check
         # what a draft gives are guesses
-        check = self.runner.check if rows and requests[0].model == "target" else None
-        if check is not None:
+        if checked is not None and rows and requests[0].model == "target":
+            check = TreeCheck(self.runner, checked)
             check.expect(requests, plans, texts, self.chunk)
         with _saying(sum(len(plan.missing) for plan in plans)):
             launched = self.runner.launch(plans, self.store, rows) if rows else self._nothing(plans)
@@ -159,13 +161,6 @@ class KVCache(BatchSlots):
                 ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times)
             )
         return answers
-
-    def compare(self, sequences: list[Sequence], more_rows: bool) -> None:
-        """Find out more of what exact decoding may do, from texts that wait for their next step;
-        see `exact.compare`.
-        """
-        if self.runner.exact is not None:
-            compare(self.runner.exact, self, sequences, more_rows)
 
     def _nothing(self, plans: list[RowPlan]) -> Launched:
         """The logits of no rows."""

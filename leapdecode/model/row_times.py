@@ -19,7 +19,7 @@ import torch
 
 from leapdecode.model.cost import ROWS, kept_costs, rows_of
 from leapdecode.model.cost_curve import CostCurve
-from leapdecode.model.facts import keep, kept, model_key, number
+from leapdecode.model.facts import keep, kept, number
 from leapdecode.model.half_linear import weight_bytes
 from leapdecode.model.prepacked import multiplies_halves
 
@@ -167,7 +167,7 @@ class RowTimes:
 
 def row_times(runner: Runner) -> RowTimes:
     """A runner's times as they were learned on this machine, or what is likely before."""
-    key = f"{model_key(runner)} | {'recorded | ' * (runner.recorder is not None)}row times"
+    key = f"{runner.key} | {'recorded | ' * (runner.recorder is not None)}row times"
     knots = rows_of(runner)
     learned = runner.ranks.agreed((kept(key) or {}).get("row_times"))
     if learned is not None and _sound(learned, len(knots)):
