@@ -264,7 +264,7 @@ class Engine:
             method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         # the model may have become another one meanwhile
-        shaped = one.exactness is getattr(self.models["target"], "exact", None)
+        shaped = one.exactness is self.models["target"].exact
         exact = shaped and one.exactness is not None and not sequence.samples_drafts
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output

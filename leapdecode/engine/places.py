@@ -84,7 +84,7 @@ class Places:
         began = time.perf_counter()
         for name in _models_of(one):
             self._refresh(name)
-        one.exactness = getattr(self.models["target"], "exact", None)
+        one.exactness = self.models["target"].exact
         for name in _models_of(one):
             if name not in self.caches:
                 first = max(_first_slots(other) for other in {one, *expected})

@@ -78,7 +78,7 @@ class Turn:
         go on without.
         """
         target = self.models["target"]
-        exact = getattr(target, "exact", None)
+        exact = target.exact
         if exact is None or "target" in self.running:
             return
         requests = [

@@ -36,7 +36,7 @@ class Runners:
             kept, facts = self.kept.get(model), facts_of(model)
             if kept is None or kept.facts != facts:
                 kept = self.kept[model] = Kept(prepare(model, fallback), facts)
-            kept.runner = getattr(kept.runner, "plain", None) or kept.runner
+            kept.runner = kept.runner.plain or kept.runner
             kept.users += 1
             kept.runner.hold(model)
         try:

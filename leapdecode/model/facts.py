@@ -1,7 +1,5 @@
 """Facts measured on this machine, kept in a file of the user's cache folder and in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
@@ -76,11 +74,6 @@ def whole(value: Any, least: int, most: int) -> bool:
 def number(value: Any, least: float, most: float) -> bool:
     """Whether it is a number in that range; `NaN` is in none."""
     return type(value) in (int, float) and bool(least <= value <= most)
-
-
-def announce(what: str, seconds: int) -> None:
-    """Say in the log that a fact is measured now, which is done once and takes so long."""
-    LOG.info("measuring %s here: once per model and machine, some %d seconds", what, seconds)
 
 
 def _read(path: Path | None) -> dict[str, dict[str, Any]]:

@@ -3,8 +3,6 @@
 A probe compares it with forwards that use no cache; where they differ, it is refused as well.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from typing import Any
@@ -43,6 +41,8 @@ class PlainRunner:
     Some models keep a text's state in their modules. They serve one text at a time, `owner`.
     Raises `UnsupportedModel` where plain decoding would be wrong or fails.
     """
+
+    exact = refusal = plain = None  # of a runner of trees
 
     def __init__(self, model: Any, reason: str) -> None:
         self.model, self.reason = model, reason

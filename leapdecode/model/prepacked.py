@@ -10,8 +10,6 @@ The model stays as it is: its layers compute by the packed copies only while a `
 the write, before the next text joins where it does not.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable

@@ -7,8 +7,6 @@ number of rows and of visible slots, so both are rounded up, and it belongs to i
 Shapes: B sequences in the forward, R rows of each, V vocabulary.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

@@ -14,6 +14,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,7 +31,6 @@ from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.half_linear import BLOCK, GRAIN, half_linears
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
-from leapdecode.model.launched import Launched
 from leapdecode.model.llama_layers import llama_layers
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.memory import CacheMemory
@@ -51,6 +51,23 @@ from leapdecode.model.traits import (
 
 LOG = logging.getLogger("leapdecode")
 SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A forward under way: its logits [B, rows that have some, V], which are not to be read before
+    `wait`.
+    """
+
+    logits: Tensor
+    began: float
+
+    def wait(self) -> tuple[Tensor, float]:
+        """The logits, once they are there, and the seconds since the launch."""
+        if self.logits.is_cuda:
+            # else the clock shows when the work was launched; other models' streams go on
+            torch.cuda.current_stream(self.logits.device).synchronize()
+        return self.logits, time.perf_counter() - self.began
 
 
 class Runner:
@@ -404,12 +421,9 @@ class Runner:
         if self.keeps_logits:
             given["logits_to_keep"] = num_logits
         sequences, rows = ids_BR.shape
-        takes = (
-            self.compiled is not None
-            and self.as_probed
-            and self.compiled.takes(sequences, rows, num_logits)
-        )
-        forward = self.compiled if takes and self.compiled is not None else self.model
+        compiled = self.compiled if self.as_probed else None
+        takes = compiled is not None and compiled.takes(sequences, rows, num_logits)
+        forward: Any = compiled if takes else self.model
         recorded = self.recorder is not None and not self.fingerprint.opaque
         if self.recorder and recorded and self.recorder.takes(rows, num_logits, cache):
             return self.recorder(forward, given, cache, (takes, num_logits, self.programs))
