@@ -16,8 +16,7 @@ from tiny import CONFIGS, new_model, runner
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import cost, facts
-from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
-from leapdecode.model.cost_curve import CostCurve
+from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
 from leapdecode.model.exactness import Exactness
 from leapdecode.model.facts import keep, kept
 
