@@ -3,8 +3,7 @@
 import math
 
 from leapdecode.engine.shared import Shared
-from leapdecode.model.cost import RowCost
-from leapdecode.model.cost_curve import CostCurve
+from leapdecode.model.cost import CostCurve, RowCost
 from leapdecode.model.row_times import KNOTS, RowTimes
 
 LEARNED = Shared.times_of  # which tests do without, see `free_rows`

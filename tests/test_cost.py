@@ -16,9 +16,8 @@ from tiny import CONFIGS, new_model, runner
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import cost, facts
-from leapdecode.model.cost import RowCost, curve_key, keep_costs, measured_on, row_costs
-from leapdecode.model.cost_curve import CostCurve
-from leapdecode.model.exact import Exactness
+from leapdecode.model.cost import CostCurve, RowCost, curve_key, keep_costs, measured_on, row_costs
+from leapdecode.model.exactness import Exactness
 from leapdecode.model.facts import keep, kept
 
 CURVE = [RowCost(64, rows, 1.0 + rows, 1.0, 1.0 + rows) for rows in (1, 2, 128)]
@@ -260,7 +259,7 @@ def test_a_curve_is_written_in_the_known_form(tmp_path):
 
 def test_facts_of_another_kind_are_kept_beside_curves(tmp_path):
     path, on = tmp_path / "costs.json", runner("llama")
-    key = f"{facts.model_key(on)} | exact"
+    key = f"{on.key} | exact"
     assert kept(key, path) is None
     keep(key, {"exact": {"rows": 32}}, path)
     keep_costs(CURVE, curve_key(on, 1), path)

@@ -311,7 +311,7 @@ def test_a_draft_is_not_even_opened_by_methods_without_one(llm, monkeypatch):
     def refuse(*_):
         raise AssertionError("the draft was opened")
 
-    monkeypatch.setattr(llm.draft_runner, "open", refuse)
+    monkeypatch.setattr(llm.draft_runner, "cache", refuse)
     sampling = SamplingParams(max_tokens=8)
     for method in ("lookahead", "suffix"):
         assert llm.generate("def f(n):", method=method, sampling=sampling).stats.draft_forwards == 0

@@ -23,7 +23,6 @@ from leapdecode.model import kv_cache
 from leapdecode.model.exact import examine
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.memory import CacheMemory
-from leapdecode.model.prefix_cache import keep_caches
 from leapdecode.model.runner import Runner
 
 SHORT = SamplingParams(max_tokens=12)
@@ -490,11 +489,12 @@ def traffic_models(kind, monkeypatch):
     with torch.no_grad():
         draft.model.get_input_embeddings().weight[POISON] = 0.0
     if kind == "exact":
-        on.exact = examine(Runner(new_model(CONFIGS["llama"](), dtype)))
+        on.shape_by(examine(Runner(new_model(CONFIGS["llama"](), dtype))))
         assert on.exact.batches
     monkeypatch.setattr(kv_cache.KVCache, "chunk", 32)
     memory = CacheMemory(6 * on.layout.bytes_per_token * (1024 if on.exact else 448))
-    keep_caches([on, draft], memory, prefix_cache=True)
+    for model in (on, draft):
+        model.keep_within(memory, prefix_cache=True)
     return {"target": on, "draft": draft}, Shared(on, draft, memory=memory)
 
 

@@ -11,7 +11,8 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.engine import exact_trees
 from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.model import exact
-from leapdecode.model.exact import ENDS, Exactness, exactness, examine
+from leapdecode.model.exact import examine, known_exactness
+from leapdecode.model.exactness import ENDS, Exactness
 from leapdecode.model.runner import Runner
 
 BRANCHING = ("lookahead", "multi_candidate", "ouroboros", "hybrid")
@@ -196,12 +197,12 @@ def test_a_carried_token_that_is_refused():
 
 def test_what_was_found_is_kept(tmp_path):
     llm, file = pair(), tmp_path / "facts.json"
-    llm.runner.exact = found = exactness(llm.runner, path=file)
+    llm.runner.exact = found = known_exactness(llm.runner, path=file)
     assert found.most == 1
     llm.generate(prompts()[0], method="lookahead", sampling=SAMPLINGS[0])
     assert found.most > found.unit
-    assert exactness(llm.runner, path=file).as_dict() == found.as_dict()
-    assert exactness(llm.runner, anew=True, path=file).most == 1
+    assert known_exactness(llm.runner, path=file).as_dict() == found.as_dict()
+    assert known_exactness(llm.runner, anew=True, path=file).most == 1
 
 
 def nudged(nudge, required=True, sizes=None):

@@ -18,7 +18,7 @@ from transformers import (
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import Commit, Forward, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
-from leapdecode.model.plain import PlainRunner
+from leapdecode.model.plain import PlainCache, PlainRunner
 
 TOKENS = 12
 SHORT = SamplingParams(max_tokens=TOKENS, ignore_eos=True)
@@ -127,7 +127,8 @@ def test_where_plain_decoding_is_not_wanted_the_message_names_the_way_out(model)
 
 
 def test_a_cache_that_is_cleaned_takes_the_whole_text_again(model):
-    cache, texts = PlainRunner(model, "").open(2, 0), []
+    on = PlainRunner(model, "")
+    cache, texts = PlainCache(on, on.stateful), []
     for prompt in ([1, 2, 3, 4], [1, 2, 3, 4]):
         text = Sequence(prompt, SHORT)
         cache.allocate(text)

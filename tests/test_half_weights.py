@@ -17,7 +17,7 @@ from leapdecode.llm import loading
 from leapdecode.model import half_linear
 from leapdecode.model.cost import STAIRCASE, measure_row_costs
 from leapdecode.model.exact import examine
-from leapdecode.model.facts import model_key, weights_digest
+from leapdecode.model.facts import weights_digest
 from leapdecode.model.half_linear import (
     HalfEmbedding,
     HalfLinear,
@@ -301,8 +301,8 @@ def test_bits_do_not_depend_on_the_rows(tmp_path):
 def test_facts_of_it_are_its_own(tmp_path):
     folder = saved(tmp_path)
     half = LLM(folder).runner
-    assert "half weights" in model_key(half)
-    assert "half weights" not in model_key(LLM(folder, dtype="float32").runner)
+    assert "half weights" in half.key
+    assert "half weights" not in LLM(folder, dtype="float32").runner.key
     layer = half.model.model.layers[0].mlp.up_proj
     before = weights_digest(half.model)
     assert not half.changed

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -27,20 +28,23 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
-def imported(path):
-    """Names of this package's parts that a file imports, at any depth of the file."""
+def modules_imported(path):
+    """What a file imports, at any depth of it: `a.b` for `from a import b`."""
     for node in ast.walk(ast.parse(path.read_text())):
-        modules = []
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            modules = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            modules = ["leapdecode.relative"]
+            yield "leapdecode.relative"
         elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        for module in modules:
-            parts = module.split(".")
-            if parts[0] == "leapdecode" and len(parts) > 1:
-                yield parts[1]
+            yield from (alias.name for alias in node.names)
+
+
+def imported(path):
+    """Names of this package's parts that a file imports."""
+    for module in modules_imported(path):
+        parts = module.split(".")
+        if parts[0] == "leapdecode" and len(parts) > 1:
+            yield parts[1]
 
 
 def files():
@@ -63,6 +67,22 @@ def test_the_library_needs_no_other_package_of_ours(path):
     for package in ("leapdecode_bench", "leapdecode_demo_pair"):
         assert f"import {package}" not in text, f"{path.name} imports {package}"
         assert f"from {package}" not in text, f"{path.name} imports {package}"
+
+
+def module_name(path):
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_files_import_each_other_in_circles():
+    """Imports in functions and under TYPE_CHECKING count, too."""
+    paths = {module_name(path): path for path in ROOT.rglob("*.py")}
+    graph = TopologicalSorter()
+    for name, path in paths.items():
+        for module in modules_imported(path):
+            target = module if module in paths else module.rpartition(".")[0]
+            if target in paths:
+                graph.add(name, target)
+    graph.prepare()  # raises CycleError, which names the files
 
 
 def test_every_folder_has_a_layer():

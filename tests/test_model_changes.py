@@ -320,14 +320,12 @@ def test_decoding_changes_no_fingerprint(name):
 
 
 def test_facts_of_a_model_with_an_adapter_are_its_own():
-    from leapdecode.model.facts import model_key
-
     model, wrapped = with_adapters()
     runner = prepare(model)
-    keys = {model_key(runner)}
+    keys = {runner.key}
     wrapped.base_model.disable_adapter_layers()
-    keys.add(model_key(runner))
-    keys.add(model_key(prepare(new_model(CONFIGS["llama"](), torch.float64))))
+    keys.add(runner.key)
+    keys.add(prepare(new_model(CONFIGS["llama"](), torch.float64)).key)
     assert len(keys) == 3
     written(model, None)
-    assert model_key(runner) in keys
+    assert runner.key in keys

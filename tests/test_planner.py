@@ -14,8 +14,7 @@ from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.planner import PERIOD, Planner
 from leapdecode.methods.rates import HitRates, kinds_of
-from leapdecode.model.cost import RowCost, measured_on, row_costs
-from leapdecode.model.cost_curve import CostCurve
+from leapdecode.model.cost import CostCurve, RowCost, measured_on, row_costs
 from leapdecode.verify.walk import walk
 from leapdecode_bench.tasks.registry import find
 

@@ -6,7 +6,8 @@ from tiny import CONFIGS, decode, new_model, prompts, runner, texts
 
 from leapdecode import SamplingParams
 from leapdecode.model.kv_store import EXACT_BUCKET
-from leapdecode.model.recorded import LEAST_SLOTS, MOST_ROWS, Recorder, power_of_two, record, twin
+from leapdecode.model.recorded import record
+from leapdecode.model.recorder import LEAST_SLOTS, MOST_ROWS, Recorder, power_of_two, twin
 from leapdecode.model.runner import Runner
 
 
@@ -51,7 +52,7 @@ def test_the_largest_cache_stays():
 
 
 def test_exact_forwards_see_whole_blocks_and_stay_within_what_was_compared():
-    from leapdecode.model.exact import Exactness
+    from leapdecode.model.exactness import Exactness
 
     runner = runner_of()
     runner.exact = found = Exactness(16).trying(most=96, ends=(64, 128), batches=True)

@@ -1,11 +1,11 @@
 """A request under way."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, StepEvent
 from leapdecode.engine.decoding import Decoding, decode
 from leapdecode.methods.base import Method
+from leapdecode.model.exactness import Exactness
 from leapdecode.verify.sampler import Sampler
 
 
@@ -34,7 +34,7 @@ class ActiveRequest:
     num_steps: int = 0
     num_told: int = 0
     asked_at: float = 0.0
-    exactness: Any = None
+    exactness: Exactness | None = None
     recovered: bool = False
 
     def news(self) -> list[StepEvent]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods.registry import find, names
-from leapdecode.model.exact import refusal
+from leapdecode.model.exactness import refusal
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 
@@ -45,7 +45,7 @@ def check_scheduler(scheduler: Any, target: Any) -> None:
         raise OptionError(f"scheduler {name!r} has batch_size={size!r}; at least 1 must be active")
     if scheduler.overlap and target.ranks.size > 1:
         raise OptionError("processes that share a model do not overlap forwards; leave overlap out")
-    if scheduler.overlap and target.device.type == "cpu" and getattr(target, "exact", None):
+    if scheduler.overlap and target.device.type == "cpu" and target.exact:
         raise OptionError(
             "on a CPU models that overlap share its threads, which exact decoding does not allow; "
             "leave overlap out, or load the model with exact=False (--no-exact)"
@@ -101,11 +101,10 @@ def check_target(target: Any) -> None:
     """Raise `UnsupportedModel` where the model has proved to verify no trees and may not be decoded
     plainly, or where texts must be exact and have proved not to be.
     """
-    if getattr(target, "refusal", None) is not None:
+    if target.refusal is not None:
         raise target.refusal
-    exact = getattr(target, "exact", None)
-    if exact is not None and exact.reason and exact.required:
-        raise refusal(target.model, exact)
+    if target.exact is not None and target.exact.reason and target.exact.required:
+        raise refusal(target.model, target.exact)
 
 
 def check_length(ids: list[int], max_length: int) -> None:

@@ -9,7 +9,7 @@ from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.checks import check_scheduler
 from leapdecode.engine.counting import share_time
 from leapdecode.engine.neighbours import NEIGHBOURS
-from leapdecode.engine.places import Model, Places
+from leapdecode.engine.places import Model, Open, Places, open_cache
 from leapdecode.engine.schedulers.base import Scheduler
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
@@ -17,7 +17,7 @@ from leapdecode.engine.starting import plain_method, start
 from leapdecode.engine.turn import Turn
 from leapdecode.engine.workers import Workers
 from leapdecode.errors import CacheMemoryError, OptionError, UnsupportedModel
-from leapdecode.model.plain import plain_runner
+from leapdecode.model.runner import Runner
 from leapdecode.pools.store import EarlierTexts
 
 
@@ -34,6 +34,7 @@ class Engine:
         scheduler: how many requests are active at a time, and whose forwards run next.
         shared: token budgets and pools that outlive the engine; its own by default.
         on_forward: called after every forward with a `ForwardEvent`, for traces.
+        open_cache: opens a model's cache, of some batch slots with some slots each.
     """
 
     def __init__(
@@ -42,12 +43,13 @@ class Engine:
         scheduler: Scheduler | None = None,
         shared: Shared | None = None,
         on_forward: Callable[[ForwardEvent], None] | None = None,
+        open_cache: Open = open_cache,
     ) -> None:
         self.models = {name: model for name, model in models.items() if model is not None}
         self.scheduler = scheduler or Batched()
         check_scheduler(self.scheduler, self.models["target"])
         self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
-        self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory)
+        self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory, open_cache)
         self.turn = Turn(self.models, self.places, self.shared, on_forward)
         self.workers = Workers(self.scheduler.overlap)
         self.unfinished: dict[int, ActiveRequest] = {}
@@ -220,15 +222,14 @@ class Engine:
     def _go_on_plainly(self, refused: UnsupportedModel) -> None:
         """Decode by plain forwards alone, from the last token of each text that was checked."""
         self._drain()
-        target = self.shared.runner
+        target = self.models["target"]
+        assert isinstance(target, Runner), "others evaluate no trees"
         try:
-            plain = plain_runner(target.model, refused, target.may_be_plain)
+            plain = target.go_on_plainly(refused)
         except UnsupportedModel as error:
-            target.refusal = error
             for request in self.active:
                 request.fail(error)
             return
-        target.plain = plain
         self.models = {"target": plain}
         self.places.close()
         self.places.models = self.turn.models = self.models
@@ -263,7 +264,7 @@ class Engine:
             method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         # the model may have become another one meanwhile
-        shaped = one.exactness is getattr(self.models["target"], "exact", None)
+        shaped = one.exactness is self.models["target"].exact
         exact = shaped and one.exactness is not None and not sequence.samples_drafts
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output

@@ -1,54 +1,30 @@
 """Where requests stand in the models' caches: joining, leaving, and the caches' own life."""
 
 import time
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping
 
-from leapdecode.core import Commit, Forward, ForwardResult, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.errors import CacheMemoryError
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.memory import CacheMemory, readable
-from leapdecode.model.ranks import Ranks
+from leapdecode.model.plain import PlainCache, PlainRunner
+from leapdecode.model.runner import Runner
 from leapdecode.model.sequence_cache import Room
 
 # slots reserved at first for new tokens and for a tree; a cache grows with its text
 EXPECTED, TREE_ROOM = 256, 256
 
 
-class Cache(Protocol):
-    """The cached tokens of up to some number of sequences on one model."""
-
-    soiled: bool
-
-    @property
-    def room(self) -> Room: ...
-    def expect(self, room: Room) -> None: ...
-    def allocate(self, sequence: Sequence) -> None: ...
-    def share(self, sequence: Sequence) -> None: ...
-    def reused(self, sequence: Sequence) -> int: ...
-    def free(self, sequence: Sequence) -> None: ...
-    def compact(self) -> None: ...
-    def lacks(self, sequence: Sequence) -> bool: ...
-    def prefill(self, request: Forward) -> tuple[int, float]: ...
-    def forward(self, requests: list[Forward]) -> list[ForwardResult]: ...
-    def compare(self, sequences: list[Sequence], more_rows: bool) -> None: ...
-    def commit(self, requests: list[Commit]) -> None: ...
-    def clean(self, sequence: Sequence, keep_text: bool) -> None: ...
-    def follow(self, accepted: Commit) -> None: ...
-    def close(self) -> None: ...
+Model = Runner | PlainRunner
+Cache = KVCache | PlainCache
+Open = Callable[[Model, int, int], Cache]
 
 
-class Model(Protocol):
-    """What the engine needs of a model: a cache to decode on, and the limits of texts."""
-
-    model: Any
-    vocabulary: int
-    max_length: int
-    ranks: Ranks
-
-    def refresh(self) -> None: ...
-    def open(self, batch_slots: int, slots: int) -> Cache: ...
-    def cache_bytes(self, room: Room) -> int: ...
+def open_cache(model: Model, batch_slots: int, slots: int) -> Cache:
+    """A cache for `batch_slots` sequences of `slots` tokens each, until more are needed."""
+    if isinstance(model, PlainRunner):
+        return PlainCache(model, model.stateful)
+    return KVCache(model, batch_slots, slots)
 
 
 class Places:
@@ -59,8 +35,17 @@ class Places:
     there: none ends for lack of memory half-way.
     """
 
-    def __init__(self, models: Mapping[str, Model], batch_size: int, memory: CacheMemory) -> None:
-        self.models, self.batch_size, self.memory = models, batch_size, memory
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        batch_size: int,
+        memory: CacheMemory,
+        open_cache: Open = open_cache,
+    ) -> None:
+        self.models = models
+        self.batch_size = batch_size
+        self.memory = memory
+        self.open_cache = open_cache
         self.caches: dict[str, Cache] = {}
         self.joined: list[ActiveRequest] = []
         self.refreshed: set[str] = set()  # models that looked for changes of theirs in this step
@@ -99,12 +84,13 @@ class Places:
         began = time.perf_counter()
         for name in _models_of(one):
             self._refresh(name)
-        one.exactness = getattr(self.models["target"], "exact", None)
+        one.exactness = self.models["target"].exact
         for name in _models_of(one):
             if name not in self.caches:
                 first = max(_first_slots(other) for other in {one, *expected})
                 slots = min(first, rooms[name].slots)
-                self.caches[name] = self.models[name].open(rooms[name].batch_slots, slots)
+                batch_slots = rooms[name].batch_slots
+                self.caches[name] = self.open_cache(self.models[name], batch_slots, slots)
             self.caches[name].expect(rooms[name])
             self.caches[name].allocate(one.sequence)
         one.sequence.stats.commit_seconds += time.perf_counter() - began

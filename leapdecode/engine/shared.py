@@ -57,7 +57,7 @@ class Shared:
         """The planner and the pool of a method, if it has one; raises `OptionError`,
         `PoolError`.
         """
-        exact = getattr(self.runner, "exact", None) is not None
+        exact = self.runner.exact is not None
         limited = method.proposes and (wanted is not None or exact)
         planner = self._planner(method, wanted, batch) if limited else None
         return planner, self._pool(method, pool)

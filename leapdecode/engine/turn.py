@@ -15,7 +15,9 @@ from leapdecode.engine.places import Model, Places
 from leapdecode.engine.shared import Shared
 from leapdecode.engine.work import Work
 from leapdecode.errors import DamagedModel, NotFinite, UnsupportedModel
-from leapdecode.model.exact import Exactness, refusal
+from leapdecode.model.exact import compare
+from leapdecode.model.exactness import Exactness, refusal
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
 from leapdecode.model.traits import first_line
 from leapdecode.verify.sampler import NOT_FINITE
@@ -76,7 +78,7 @@ class Turn:
         go on without.
         """
         target = self.models["target"]
-        exact = getattr(target, "exact", None)
+        exact = target.exact
         if exact is None or "target" in self.running:
             return
         requests = [
@@ -96,8 +98,9 @@ class Turn:
         )
         more_rows = full or not exact.together(max(sizes), len(requests))
         try:
-            texts = [request.sequence for request in requests]
-            self.places.caches["target"].compare(texts, more_rows)
+            cache = self.places.caches["target"]
+            assert isinstance(cache, KVCache), "others claim nothing of bits"
+            compare(exact, cache, [request.sequence for request in requests], more_rows)
         except Exception as error:  # a model's own code may raise anything
             for request in requests:
                 request.fail(error)
@@ -115,7 +118,7 @@ class Turn:
                 request.fail(error)
             return
         LOG.warning("%s; texts equal plain decoding's up to near-ties", exact.reason)
-        target.exact = None
+        target.shape_by(None)
         for request in requests:
             request.exactness = None
 
@@ -224,7 +227,7 @@ class Turn:
 
     def _refusal(self, name: str, error: Exception) -> UnsupportedModel | None:
         """Why a model cannot verify trees, where an error in a forward of a new kind shows it."""
-        runner = self.shared.runner  # a model may be wrapped here
+        runner = self.models[name]
         check = runner.check if name == "target" and isinstance(runner, Runner) else None
         if check is None or not check.trying or isinstance(error, torch.OutOfMemoryError):
             return None

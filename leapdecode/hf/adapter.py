@@ -14,6 +14,7 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from leapdecode.core import Stats
 from leapdecode.engine import Engine
+from leapdecode.engine.places import Open, open_cache
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
@@ -169,7 +170,7 @@ class Decoding:
         kept = Keeping(target) if wanted and isinstance(target, Runner) else None
         shared = Shared(target, models.get("draft"))
         shared.pools, shared.stores = self.pools, self.stores
-        self._run(models | ({"target": kept} if kept else {}), shared, rows, input_ids)
+        self._run(models, shared, rows, input_ids, kept.open_cache if kept else open_cache)
         self.stats = [row.sequence.stats for row in rows]
         _settle(rows, target)
         keeps = kept is not None and kept.runner.plain is None  # else it went on plainly
@@ -177,11 +178,16 @@ class Decoding:
         return _output(rows, input_ids, config, cache if filled else None)
 
     def _run(
-        self, models: dict[str, Any], shared: Shared, rows: list[Row], input_ids: Tensor
+        self,
+        models: dict[str, Any],
+        shared: Shared,
+        rows: list[Row],
+        input_ids: Tensor,
+        open_cache: Open,
     ) -> None:
         if self.streamer is not None:
             self.streamer.put(input_ids.cpu())
-        engine = Engine(models, Batched(len(rows)), shared)
+        engine = Engine(models, Batched(len(rows)), shared, open_cache=open_cache)
         try:
             for row in rows:
                 engine.add(row.request(self.method))

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from leapdecode.core import Sequence
+from leapdecode.engine.places import Cache, Model, open_cache
 from leapdecode.hf.rows import Row
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
-from leapdecode.model.sequence_cache import Room
 
 Layers = list[tuple[Tensor, Tensor]]  # per layer keys and values, [H, S, D] each
 
@@ -36,21 +36,17 @@ class KeptCache(KVCache):
 
 
 class Keeping:
-    """A runner whose caches keep what they held."""
+    """Opens caches of a runner that keep what they held."""
 
     def __init__(self, runner: Runner) -> None:
-        self.runner, self.model, self.ranks = runner, runner.model, runner.ranks
-        self.vocabulary, self.max_length = runner.vocabulary, runner.max_length
+        self.runner = runner
         self.kept: dict[int, Layers] = {}
 
-    def cache_bytes(self, room: Room) -> int:
-        return self.runner.cache_bytes(room)
-
-    def refresh(self) -> None:
-        self.runner.refresh()
-
-    def open(self, batch_slots: int, slots: int) -> KeptCache:
-        return KeptCache(self.runner, batch_slots, slots, self.kept)
+    def open_cache(self, model: Model, batch_slots: int, slots: int) -> Cache:
+        """A cache that leaves a copy behind, where it is the runner's."""
+        if model is self.runner:
+            return KeptCache(self.runner, batch_slots, slots, self.kept)
+        return open_cache(model, batch_slots, slots)
 
     def fill(self, cache: Any, rows: list[Row]) -> bool:
         """Put the rows' keys and values into `cache`; left padding, which the mask hides, is zero.

@@ -36,16 +36,16 @@ class Runners:
             kept, facts = self.kept.get(model), facts_of(model)
             if kept is None or kept.facts != facts:
                 kept = self.kept[model] = Kept(prepare(model, fallback), facts)
-            kept.runner = getattr(kept.runner, "plain", None) or kept.runner
+            kept.runner = kept.runner.plain or kept.runner
             kept.users += 1
-            kept.runner.model = model
+            kept.runner.hold(model)
         try:
             yield kept.runner
         finally:
             with self.lock:
                 kept.users -= 1
                 if not kept.users:
-                    kept.runner.model = None
+                    kept.runner.hold(None)
 
 
 def facts_of(model: Any) -> tuple[Any, ...]:

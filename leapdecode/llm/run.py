@@ -1,29 +1,25 @@
 """One sample under way: its request and its text."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leapdecode.core import Output, Request, SamplingParams, StepEvent, TokenLogprobs
+from leapdecode.engine import Engine
 from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_process
 from leapdecode.llm.detokenize import TextStream
+from leapdecode.llm.loaded_models import LoadedModels
 from leapdecode.llm.prompts import encode
 from leapdecode.llm.result import Piece, Result
+from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT
-
-if TYPE_CHECKING:
-    from leapdecode.engine import Engine
-    from leapdecode.llm.llm import LLM
-    from leapdecode.methods.base import Method
-    from leapdecode.pools.ngrams import NgramPool
-    from leapdecode.pools.store import Store
+from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.store import Store
 
 DEFAULT_METHOD = DEFAULT
 
@@ -99,7 +95,7 @@ class Run:
 
 
 def runs_of(
-    llm: LLM,
+    llm: LoadedModels,
     prompts: list[Any],
     sampling: SamplingParams,
     method: str | Method = DEFAULT_METHOD,

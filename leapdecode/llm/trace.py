@@ -7,22 +7,18 @@
 Shapes: N evaluated nodes, V vocabulary.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from leapdecode.core import ForwardResult, Sequence, TokenTree
 from leapdecode.llm.detokenize import TokenTexts
-
-if TYPE_CHECKING:
-    from leapdecode.llm.result import Result
-    from leapdecode.verify.walk import Verdict
+from leapdecode.llm.result import Result
+from leapdecode.verify.walk import Verdict
 
 SCHEMA = 1
 KIND = "leapdecode trace"

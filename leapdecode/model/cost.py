@@ -4,6 +4,8 @@ somebody asks for it (`leapdecode doctor`, `bench`) and kept on disk.
 Decoding itself learns what rows cost, see `row_times`, and begins with a kept curve.
 """
 
+import bisect
+import logging
 import random
 import statistics
 import time
@@ -15,9 +17,12 @@ from typing import Any
 import torch
 
 from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.model.facts import announce, keep, kept, model_key, number, whole
+from leapdecode.model.facts import keep, kept, number, whole
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
 
+LOG = logging.getLogger("leapdecode")
+ROUNDED = 32  # cached tokens, of a curve's contexts
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 # Half weights: rows are multiplied six at a time, so that six take little more than one, and seven
 # what twelve take.
@@ -70,7 +75,7 @@ def _times(
     probe = source.choices(range(runner.vocabulary), k=context + max(counts))
     texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     kept_before = runner.kept_bytes
-    cache = runner.open(batch, context + max(counts))
+    cache = KVCache(runner, batch, context + max(counts))
     with runner.turn:
         for text in texts:
             cache.allocate(text)
@@ -165,7 +170,7 @@ def curve_key(runner: Runner, batch: int) -> str:
         )
         if on
     ]
-    return " | ".join((model_key(runner), f"batch {batch}", *how))
+    return " | ".join((runner.key, f"batch {batch}", *how))
 
 
 def row_costs(
@@ -175,7 +180,8 @@ def row_costs(
     key = curve_key(runner, batch)
     known = runner.ranks.agreed(_curve(kept(key, path)))
     if known is None:
-        announce("what forwards of 1 to 128 tokens take", 10)
+        what = "what forwards of 1 to 128 tokens take here"
+        LOG.info("measuring %s: once per model and machine, some 10 seconds", what)
         measured = measure_row_costs(runner, repeats, batch=batch, seconds=SECONDS)
         # another process may have been first
         known = runner.ranks.agreed(_curve(kept(key, path)) or measured)
@@ -217,3 +223,63 @@ def _sound(cost: Any) -> bool:
     times = (cost["milliseconds"], cost["ratio"], cost["fastest"])
     counted = whole(cost["context"], 0, LONGEST) and whole(cost["rows"], 1, ROWS[-1])
     return counted and all(number(time, SMALLEST, LARGEST) for time in times)
+
+
+class CostCurve:
+    """Milliseconds of a step by rows and cached tokens: straight lines between what was measured.
+
+    It goes by the fastest forwards, which a busy machine disturbs least, and never falls with more
+    rows.
+
+    Args:
+        costs: the measured points.
+        padded: to how many rows per sequence a forward of so many is padded.
+    """
+
+    def __init__(
+        self, costs: list[RowCost], padded: Callable[[int], int] = lambda rows: rows
+    ) -> None:
+        self.padded = padded
+        self.contexts = sorted({cost.context for cost in costs})
+        self.lines = [
+            self._line([cost for cost in costs if cost.context == context])
+            for context in self.contexts
+        ]
+        self.known: dict[tuple[int, int], float] = {}
+
+    @staticmethod
+    def _line(costs: list[RowCost]) -> list[tuple[int, float]]:
+        ordered = sorted(costs, key=lambda cost: cost.rows)
+        return [
+            (c.rows, min(other.fastest for other in ordered[place:]))
+            for place, c in enumerate(ordered)
+        ]
+
+    def __call__(self, rows: int, context: int) -> float:
+        """Beyond the measured rows the last line goes on; beyond the measured contexts the nearest
+        one counts.
+
+        `context` is rounded down to a multiple of `ROUNDED`: a budget asks for dozens of row counts
+        in every step.
+        """
+        key = rows, context // ROUNDED
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._between(self.padded(rows), key[1] * ROUNDED)
+        return found
+
+    def _between(self, rows: int, context: int) -> float:
+        place = bisect.bisect_left(self.contexts, context)
+        if place in (0, len(self.contexts)):
+            return self._at(min(place, len(self.contexts) - 1), rows)
+        low, high = self.contexts[place - 1], self.contexts[place]
+        share = (context - low) / (high - low)
+        return (1 - share) * self._at(place - 1, rows) + share * self._at(place, rows)
+
+    def _at(self, line: int, rows: int) -> float:
+        points = self.lines[line]
+        if len(points) < 2:
+            return points[0][1]
+        end = min(max(bisect.bisect_left(points, (rows, 0.0)), 1), len(points) - 1)
+        (x0, y0), (x1, y1) = points[end - 1], points[end]
+        return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)

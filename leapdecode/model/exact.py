@@ -14,29 +14,21 @@ would first be of use, one in a step, and what was found is kept on disk.
 Shapes: B texts in a forward, R rows of each, V vocabulary.
 """
 
-from __future__ import annotations
-
-import copy
 import logging
-import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
-from leapdecode.errors import UnsupportedModel
-from leapdecode.model.facts import keep, kept, model_key, whole
+from leapdecode.model.exactness import ENDS, SIZES, Exactness
+from leapdecode.model.facts import kept
 from leapdecode.model.half_linear import GRAIN
-from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET
+from leapdecode.model.kv_cache import KVCache
+from leapdecode.model.kv_store import EXACT_BUCKET
 from leapdecode.model.masks import RowPlan
-
-if TYPE_CHECKING:
-    from leapdecode.model.kv_cache import KVCache
-    from leapdecode.model.runner import Runner
-    from leapdecode.model.sequence_cache import SequenceCache
+from leapdecode.model.runner import Runner
+from leapdecode.model.sequence_cache import SequenceCache
 
 LOG = logging.getLogger("leapdecode")
 FORMAT = 12  # of what is kept on disk
@@ -45,167 +37,17 @@ FORMAT = 12  # of what is kept on disk
 UNITS = {"cpu": 4, "cuda": 16}
 HALF_UNIT = GRAIN  # with half weights, on a CPU
 MOST_ROWS = 128
-# times the unit: numbers of rows that are compared, in this order; those between are believed
-SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)
-# Where visible slots may end within a block of 512. Sums over keys are cut into other pieces at 256
-# and 320 on CPUs, which shows behind one context in five (docs/findings/2026-11-24-ends-...).
-ENDS = (64, 128, 192, 384, 448)
 LONG_PROMPT = 64  # rows of a prompt's forward that can tell for all
-UNDECIDED = ("batches", "crossing")  # True, False, or None
 
 
-class Exactness:
-    """How forwards are shaped, and which shapes have given the bits of plain decoding.
-
-    Attributes:
-        unit: rows per sequence are padded to a multiple of this.
-        most: rows of a forward that holds guesses or several texts, up to which bits were equal.
-        ends: where visible slots may end within their last block of 512.
-        batches: whether several texts may share a forward; None: not compared yet.
-        grain: 0 where every sequence of a batch has a multiple of `unit` rows. Else attention alone
-            does, and the rows of all sequences together are a multiple of `unit` (`grain` equals
-            it) or any number from `unit` on (1); None: not compared yet.
-        crossing: whether a tree may see a block of slots more than plain decoding does; None: not
-            compared yet.
-        prefix_rows: rows of the largest forward of a prompt that gave the bits of decoding; 0: not
-            compared yet, -1: one gave others.
-        refuted: ends that gave other bits.
-        largest: the number of rows that gave other bits, 0 where none has yet.
-        required: whether texts that cannot be exact are refused (`exact=True`).
-        compared: forwards made to compare bits.
-    """
-
-    def __init__(
-        self, unit: int, key: str | None = None, path: Path | None = None, required: bool = False
-    ) -> None:
-        self.unit = unit
-        self.key = key
-        self.path = path
-        self.required = required
-        self.most = 1
-        self.ends: tuple[int, ...] = ()
-        self.refuted: tuple[int, ...] = ()
-        self.largest = 0
-        self.batches: bool | None = None
-        self.grain: int | None = None
-        self.crossing: bool | None = None
-        self.prefix_rows = 0
-        self.compared = 0
-        self.early = 0  # rows that seemed to differ where too little was exact already to tell
-
-    @property
-    def reason(self) -> str:
-        """What differed, where not even trees of `unit` rows are exact."""
-        if self.largest != self.unit:
-            return ""
-        return f"rows in forwards of {self.unit} differ with what the other rows hold"
-
-    @property
-    def any_prefix(self) -> bool:
-        """Whether any cached tokens may stand in for those that a later text's own forwards would
-        cache.
-        """
-        return self.prefix_rows > 0
-
-    def rows_at(self, slots: int, texts: int = 1) -> int:
-        """The most rows of each of so many `texts`, one of which has `slots` tokens cached."""
-        most = max(self.most // texts, 1)
-        within = (EXACT_BUCKET - slots % EXACT_BUCKET) // self.unit * self.unit
-        return most if self.crossing else min(most, max(within, self.unit))
-
-    def padded(self, rows: int, batch: int = 1) -> int:
-        """The number of rows per sequence that a forward of `rows` each is padded to."""
-        if not self.grain or batch == 1 or rows == 0:
-            return self.attended(rows)
-        if self.grain == 1:
-            return max(rows, -(-self.unit // batch))
-        step = self.unit // math.gcd(self.unit, batch)
-        return -(-rows // step) * step
-
-    def attended(self, rows: int) -> int:
-        """The number of rows per sequence that attention is padded to."""
-        return -(-rows // self.unit) * self.unit
-
-    def visible(self, slots: int, prompt: bool) -> int:
-        """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
-        blocks, rest = divmod(slots, EXACT_BUCKET)
-        ends = () if prompt else self.ends
-        end = next((end for end in ends if end >= rest), EXACT_BUCKET) if rest else 0
-        return blocks * EXACT_BUCKET + end
-
-    def together(self, rows: int, batch: int) -> bool:
-        """Whether `batch` texts of up to `rows` each may share a forward."""
-        return batch == 1 or (bool(self.batches) and self.padded(rows, batch) * batch <= self.most)
-
-    def split(self, requests: list[Forward], compiled: bool) -> Iterator[list[Forward]]:
-        """As many requests at a time as may share a forward.
-
-        A compiled forward takes one sequence, and its bits are its own.
-        """
-        batch, rows = list[Forward](), 0
-        for request in requests:
-            wider = max(rows, len(request.tree))
-            if batch and (compiled or not self.together(wider, len(batch) + 1)):
-                yield batch
-                batch, wider = [], len(request.tree)
-            batch.append(request)
-            rows = wider
-        yield batch
-
-    def trying(self, **changes: Any) -> Exactness:
-        """A copy that allows what is to be compared."""
-        candidate = copy.copy(self)
-        vars(candidate).update(changes)
-        return candidate
-
-    def as_dict(self) -> dict[str, Any]:
-        """What was found, to be kept or shown."""
-        names = ("unit", "most", "ends", "refuted", "largest", "grain", "prefix_rows", *UNDECIDED)
-        return {name: getattr(self, name) for name in names}
-
-    def read(self, entry: Any) -> None:
-        """Take over what was kept, if it can have been written here."""
-        if _sound(entry, self.unit):
-            tuples = {name: tuple(entry[name]) for name in ("ends", "refuted")}
-            vars(self).update({**entry, **tuples})
-
-    def save(self) -> None:
-        """Keep what was found."""
-        if self.key is not None:
-            keep(self.key, {"exact": self.as_dict()}, self.path)
-
-
-def _sound(entry: Any, unit: int) -> bool:
-    """Whether values of a file can be what `as_dict` gives."""
-    if not isinstance(entry, dict) or set(entry) != set(Exactness(unit).as_dict()):
-        return False
-    sizes = [unit * size for size in SIZES]
-    lists = (entry["ends"], entry["refuted"])
-    return (
-        whole(entry["unit"], unit, unit)
-        and whole(entry["most"], 1, unit * SIZES[-1])
-        and entry["most"] in (1, *sizes)
-        and whole(entry["largest"], 0, unit * SIZES[-1])
-        and entry["largest"] in (0, *sizes)
-        and (entry["grain"] is None or whole(entry["grain"], 0, unit))
-        and entry["grain"] in (None, 0, 1, unit)
-        and whole(entry["prefix_rows"], -1, CHUNK + unit)
-        and all(type(entry[name]) in (bool, type(None)) for name in UNDECIDED)
-        and all(isinstance(ends, list | tuple) for ends in lists)
-        and all(type(end) is int for ends in lists for end in ends)
-        and all(sorted(set(ENDS) & set(ends)) == list(ends) for ends in lists)
-        and not set(entry["ends"]) & set(entry["refuted"])
-    )
-
-
-def exactness(
+def known_exactness(
     runner: Runner, required: bool = False, anew: bool = False, path: Path | None = None
 ) -> Exactness:
     """What is known of a runner's bits on this machine, from earlier runs unless `anew`; at first
     nothing is.
     """
     how = ("compiled | " if runner.compiled else "") + ("recorded | " if runner.recorder else "")
-    key = f"{model_key(runner)} | {how}exact {FORMAT}"
+    key = f"{runner.key} | {how}exact {FORMAT}"
     unit = HALF_UNIT if runner.half else UNITS.get(runner.device.type, UNITS["cuda"])
     exact = Exactness(unit, key, path, required)
     if not anew:
@@ -419,35 +261,22 @@ class _Comparison:
         return runner.launch(plans, self.cache.store, rows, more, exact=allowed).wait()[0]
 
 
-def refusal(model: Any, exact: Exactness) -> UnsupportedModel:
-    """Why a model's texts cannot be exact, and what to do then."""
-    return UnsupportedModel(
-        f"{type(model).__name__} cannot be decoded exactly here: {exact.reason}; "
-        "leave exact at 'auto' (--no-exact): texts then equal plain decoding's up to near-ties"
-    )
-
-
 def examine(runner: Runner) -> Exactness:
     """Compare all that decoding would compare in time, on made-up texts; kept for later runs."""
-    usual = runner.exact
-    exact = exactness(runner, anew=True)
-    runner.exact = exact
+    exact = known_exactness(runner, anew=True)
     length = min(3 * MOST_ROWS // 2, runner.max_length - 1)
-    cache = runner.open(3, length + MOST_ROWS)
+    cache = KVCache(runner.trying(exact=exact), 3, length + MOST_ROWS)
     source = torch.Generator().manual_seed(0)
     made_up = torch.randint(runner.vocabulary, (3, length), generator=source).tolist()
     begun = max(min(LONG_PROMPT + 2, length // 2), 1)
     params = SamplingParams(max_tokens=length)
     texts = [Sequence(ids[:begun], params, max_length=runner.max_length) for ids in made_up]
-    try:
-        for text in texts:
-            cache.allocate(text)
-        while len(texts[0].tokens) < length and not exact.reason:
-            _follow(cache, texts, made_up, min(exact.most, exact.unit))
-            compare(exact, cache, texts, more_rows=True)
-        cache.close()
-    finally:
-        runner.exact = usual
+    for text in texts:
+        cache.allocate(text)
+    while len(texts[0].tokens) < length and not exact.reason:
+        _follow(cache, texts, made_up, min(exact.most, exact.unit))
+        compare(exact, cache, texts, more_rows=True)
+    cache.close()
     return exact
 
 

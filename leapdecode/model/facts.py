@@ -1,7 +1,5 @@
 """Facts measured on this machine, kept in a file of the user's cache folder and in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
@@ -15,16 +13,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.half_linear import half_linears
-
-if TYPE_CHECKING:
-    from leapdecode.model.runner import Runner
 
 
 class Facts:
@@ -67,7 +61,7 @@ def kept(key: str, path: Path | None = None) -> dict[str, Any] | None:
 def keep(key: str, entry: dict[str, Any], path: Path | None = None) -> None:
     """Keep `entry` in place of what `key` held; the day is entered where it is missing.
 
-    A fact of another kind needs a key of its own, such as `model_key` with a word behind it.
+    A fact of another kind needs a key of its own, such as `Runner.key` with a word behind it.
     """
     FACTS.keep(key, {"measured": time.strftime("%Y-%m-%d")} | entry, path or cache_file())
 
@@ -80,11 +74,6 @@ def whole(value: Any, least: int, most: int) -> bool:
 def number(value: Any, least: float, most: float) -> bool:
     """Whether it is a number in that range; `NaN` is in none."""
     return type(value) in (int, float) and bool(least <= value <= most)
-
-
-def announce(what: str, seconds: int) -> None:
-    """Say in the log that a fact is measured now, which is done once and takes so long."""
-    LOG.info("measuring %s here: once per model and machine, some %d seconds", what, seconds)
 
 
 def _read(path: Path | None) -> dict[str, dict[str, Any]]:
@@ -180,25 +169,3 @@ def attention_name(model: Any) -> str:
     if function is None or module.startswith(("transformers.", "leapdecode.")):
         return name
     return f"{name} by {module}.{getattr(function, '__qualname__', type(function).__name__)}"
-
-
-def model_key(runner: Runner) -> str:
-    """What a fact depends on: the model's shape, modules and adapters, dtype, attention, device,
-    threads, versions.
-
-    Makers give processors of several instruction sets one name, so a CPU's goes with it.
-    """
-    config = json.dumps(runner.config.to_dict(), sort_keys=True, default=str)
-    shape = hashlib.sha256(config.encode()).hexdigest()[:12]
-    attention = attention_name(runner.model)
-    device = f"{runner.device.type} {device_name(runner.device)}"
-    if runner.device.type == "cpu":
-        device += f" {torch.backends.cpu.get_cpu_capability()}"
-    modules = fingerprint(runner.model).digest
-    parts = (type(runner.model).__name__, shape, modules, runner.dtype, attention, device)
-    how = [runner.prepacked.kind.name] if runner.prepacked else []
-    if runner.half:
-        how.append("half weights")
-    if runner.ranks.size > 1:
-        how.append(f"part of {runner.ranks.size}")
-    return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, *how)))

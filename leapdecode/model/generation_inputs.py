@@ -8,16 +8,16 @@ cannot be known for a tree of guesses, so such models are refused by name.
 Shapes: B sequences, L tokens of each.
 """
 
+import inspect
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GenerationMixin
+from transformers import DynamicCache, GenerationMixin
 
 from leapdecode.errors import UnsupportedModel
-from leapdecode.model.cache_names import CACHE_NAMES
-from leapdecode.model.plain import first_arguments
-from leapdecode.model.traits import first_line, input_device
+from leapdecode.model.cache_names import CACHE_NAMES, cache_name
+from leapdecode.model.traits import first_line, forward_parameters, input_device, text_config
 
 HOOKS = ("prepare_inputs_for_generation", "_update_model_kwargs_for_generation")
 # what every forward is given anyway, compared with what the text says
@@ -25,6 +25,22 @@ USUAL = {"input_ids", "inputs_embeds", "attention_mask", "position_ids", *CACHE_
 FREE = {"use_cache", "logits_to_keep", "return_dict"}  # no logit depends on these
 ABSENT = object()
 BATCHES, LENGTH = (1, 2), 3  # texts of the comparison, and tokens of each before the second forward
+
+
+def first_arguments(model: Any, ids: Tensor, cached: bool = True) -> dict[str, Any]:
+    """What `generate` gives a model besides `ids` without padding: positions, and a cache if
+    it is `cached`.
+    """
+    taken = forward_parameters(model)
+    made: dict[str, Any] = {"use_cache": cached}
+    if "position_ids" in taken:
+        made["position_ids"] = model._prepare_position_ids_for_generation(ids, {})
+    if "logits_to_keep" in taken:
+        made["logits_to_keep"] = 1 if cached else 0
+    if cached and model._supports_default_dynamic_cache():
+        name = cache_name(inspect.signature(model.prepare_inputs_for_generation).parameters)
+        made[name] = DynamicCache(config=text_config(model))
+    return made
 
 
 def prepares_itself(model: Any) -> bool:

@@ -1,11 +1,14 @@
 """Loading models and tokenizers: embedded, from a folder or a GGUF file, by Hugging Face name."""
 
+import contextlib
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leapdecode.errors import (
@@ -16,8 +19,8 @@ from leapdecode.errors import (
     UnsupportedModel,
 )
 from leapdecode.model import embedded
-from leapdecode.model.compiled import CompiledForward
-from leapdecode.model.exact import exactness, refusal
+from leapdecode.model.exact import known_exactness
+from leapdecode.model.exactness import refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
 from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.half_linear import half_linears
@@ -26,13 +29,12 @@ from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
 from leapdecode.model.plain import PlainRunner, plain_runner
-from leapdecode.model.prepacked import HalfLinears, fits, gains, kind_for, prepacked
+from leapdecode.model.prepacked import HalfLinears, Prepacked, fits, gains, kind_for, prepacked
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
 from leapdecode.model.recorded import record, record_ahead
 from leapdecode.model.row_times import likely
 from leapdecode.model.runner import Runner
-from leapdecode.model.tree_check import TreeCheck
 from leapdecode.model.waits import Waiting
 
 ATTENTION = ("auto", "sdpa", "eager")
@@ -207,6 +209,7 @@ def prepare(
     quantize: str | None = None,
     ranks: Ranks = ALONE,
     role: str = "model",
+    turn: contextlib.AbstractContextManager[Any] | None = None,
 ) -> Runner | PlainRunner:
     """What decodes a model: a runner, or a plain one where its class cannot verify trees.
 
@@ -217,26 +220,19 @@ def prepare(
     where it can ("auto": where that is faster, and takes little of the free memory). With
     `quantize="int8"` it is another model, whose linear layers compute in 8-bit integers. With
     `exact` it decodes exactly where it can ("auto": where that is cheap); raises `UnsupportedModel`
-    where it must and is known not to.
+    where it must and is known not to. `turn` is held for every forward that measures something.
     """
     check_fallback(fallback)
     if offloaded(model, compile=compiled, quantize=quantize, prepack=prepack is True):
         prepack = False
     plainly = fallback is not False and quantize is None and ranks.size == 1
     try:
-        runner = Runner(model)
-        runner.ranks = ranks
-        runner.may_be_plain = plainly
-        if quantize == INT8:
-            with Waiting(f"quantizing the {role}'s weights"):
-                runner.prepacked = quantized_model(model, runner.try_rows)
-        elif prepack:
-            _prepack(runner, prepack, compiled)
+        pack = functools.partial(_packed, model, prepack, quantize, compiled, role)
+        runner = Runner(model, ranks, pack=pack, may_be_plain=plainly, checked=True, turn=turn)
     except (DamagedModel, OptionError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         return plain_runner(model, error, plainly)
-    runner.check = TreeCheck(runner)
     if compiled:
         _compile(runner)
     with Waiting("recording the model's forwards on the GPU"):
@@ -256,14 +252,26 @@ def check_fallback(fallback: Any) -> None:
         )
 
 
-def _prepack(runner: Runner, prepack: str | bool, compiled: bool) -> None:
-    """Let the runner compute by prepacked weights, if `prepack` is True or that is faster here."""
-    model = runner.model
-    if compiled and kind_for(model) is HalfLinears:
-        return  # nothing that can be compiled
+def _packed(
+    model: Any,
+    prepack: str | bool,
+    quantize: str | None,
+    compiled: bool,
+    role: str,
+    try_rows: Callable[..., Tensor],
+) -> Prepacked | None:
+    """Weights that a runner computes by: quantized ones, or prepacked ones if `prepack` is True or
+    that is faster here; None for the model's own.
+    """
+    if quantize == INT8:
+        with Waiting(f"quantizing the {role}'s weights"):
+            return quantized_model(model, try_rows)
+    if not prepack or (compiled and kind_for(model) is HalfLinears):
+        return None  # half weights are nothing that can be compiled
     if prepack is True or (fits(model) and gains(model)):
         with Waiting("packing the model's weights for this processor"):
-            runner.prepacked = prepacked(model, functools.partial(runner.try_rows, 2))
+            return prepacked(model, functools.partial(try_rows, 2))
+    return None
 
 
 def make_exact(runner: Runner, exact: str | bool, anew: bool = False) -> None:
@@ -273,12 +281,12 @@ def make_exact(runner: Runner, exact: str | bool, anew: bool = False) -> None:
 
     Raises `UnsupportedModel` where an earlier run has found that a model that must cannot.
     """
-    runner.exact = None
-    known = exactness(runner, exact is True, anew)
+    runner.shape_by(None)
+    known = known_exactness(runner, exact is True, anew)
     if exact is True and known.reason:
         raise refusal(runner.model, known)
     if not known.reason and (exact is True or cheap(runner, known.unit)):
-        runner.exact = known
+        runner.shape_by(known)
 
 
 def cheap(runner: Runner, unit: int) -> bool:
@@ -290,7 +298,8 @@ def cheap(runner: Runner, unit: int) -> bool:
 
 def _compile(runner: Runner) -> None:
     """Let the runner's small forwards be compiled ones, which a second probe makes and checks."""
-    runner.compiled, name = CompiledForward(runner.model), type(runner.model).__name__
+    name = type(runner.model).__name__
+    runner.compile()
     try:
         with Waiting(f"compiling the layers of {name}"):
             probe(runner)
@@ -300,7 +309,7 @@ def _compile(runner: Runner) -> None:
         ) from error
     except UnsupportedModel as error:
         raise OptionError(f"compile=True does not work for {name} here: {error}") from error
-    if runner.compiled.uncompiled:
+    if runner.compiled is not None and runner.compiled.uncompiled:
         raise OptionError(
             f"compile=True: torch.compile leaves {name} uncompiled here; leave it out"
         )

@@ -3,30 +3,36 @@
 A probe compares it with forwards that use no cache; where they differ, it is refused as well.
 """
 
-import inspect
 import logging
 import time
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
-from leapdecode.core import Commit, Forward, ForwardResult, Sequence
+from leapdecode.core import Commit, Forward, ForwardResult, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
-from leapdecode.model.cache_names import cache_name
-from leapdecode.model.plain_probe import probe_plain
+from leapdecode.model.forbidden import levelled
+from leapdecode.model.generation_inputs import first_arguments
 from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
-from leapdecode.model.traits import (
-    context_length,
-    first_line,
-    forward_parameters,
-    input_device,
-    text_config,
-)
+from leapdecode.model.traits import context_length, first_line, input_device, text_config
 
 LOG = logging.getLogger("leapdecode")
+TEXT = 24  # tokens of the probe's text
+STEPS = 4  # of them that are decoded one by one
+# The largest root mean square of a difference, against the spread (standard deviation) of logits.
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3}
+HALF_TOLERANCE = 0.2
+# What rounding explains at one size. A model that looks ahead may be no further from forwards
+# without a cache, which half precision cannot show.
+SHARP = {torch.float64: 1e-9, torch.float32: 1e-5}
+HALF_SHARP, NEVER = 1e-3, -1.0
+AHEAD = (
+    "its logits at a token depend on later tokens, so it is not causal; "
+    "where its configuration has is_decoder, load it with is_decoder=True"
+)
+DIFFERENT = "what transformers' generate computes differs from forwards without a cache"
 
 
 class PlainRunner:
@@ -36,9 +42,12 @@ class PlainRunner:
     Raises `UnsupportedModel` where plain decoding would be wrong or fails.
     """
 
+    exact = refusal = plain = None  # of a runner of trees
+
     def __init__(self, model: Any, reason: str) -> None:
         self.model, self.reason = model, reason
-        self.stateful, self.owner, self.ranks = False, -1, ALONE
+        self.owner = -1
+        self.ranks = ALONE
         self.constants: dict[str, Any] = {}  # every forward is prepared by the model itself
         if "lsh" in (getattr(model.config, "attn_layers", None) or ()):
             raise UnsupportedModel("its LSH attention hashes at random, so no text comes twice")
@@ -47,7 +56,7 @@ class PlainRunner:
             self.max_length, self.note = context_length(text_config(model))
             self.vocabulary = embeddings.num_embeddings
             self.device, self.dtype = input_device(model), embeddings.weight.dtype
-            probe_plain(self)
+            self.stateful = keeps_state(self)
         except (UnsupportedModel, torch.OutOfMemoryError):
             raise
         except Exception as error:  # a model's own code may raise anything
@@ -58,11 +67,12 @@ class PlainRunner:
         """Nothing is known of what the model carries along."""
         return 0
 
-    def open(self, batch_slots: int, slots: int) -> "PlainCache":
-        return PlainCache(self)
-
     def refresh(self) -> None:
         """Nothing is kept from text to text."""
+
+    def hold(self, model: Any) -> None:
+        """Decode by `model`; None lets go of it until it is needed again."""
+        self.model = model
 
     def take(self, number: int) -> None:
         """Give the model to the sequence of that id.
@@ -82,10 +92,14 @@ class PlainRunner:
 
 
 class PlainCache:
-    """Per sequence the model's own keyword arguments, carried from forward to forward."""
+    """Per sequence the model's own keyword arguments, carried from forward to forward.
 
-    def __init__(self, runner: PlainRunner) -> None:
+    `stateful`: the model's modules keep a text's state as well.
+    """
+
+    def __init__(self, runner: PlainRunner, stateful: bool) -> None:
         self.runner = runner
+        self.stateful = stateful
         self.states: dict[int, dict[str, Any]] = {}
         self.soiled, self.room = False, Room(0, 0)  # it takes what its texts take
 
@@ -116,9 +130,6 @@ class PlainCache:
     def compact(self) -> None:
         """Nothing to do: texts have no slots."""
 
-    def compare(self, sequences: list[Sequence], more_rows: bool) -> None:
-        """Nothing is claimed of bits."""
-
     def commit(self, requests: list[Commit]) -> None:
         """Nothing moves: a root is contiguous."""
 
@@ -135,7 +146,7 @@ class PlainCache:
 
     def _one(self, request: Forward) -> ForwardResult:
         runner, text, number = self.runner, request.sequence.tokens, request.sequence.id
-        if runner.stateful and runner.owner != number:
+        if self.stateful and runner.owner != number:
             runner.take(number)
             self.clean(request.sequence, keep_text=False)
         model, state = runner.model, self.states[number]
@@ -151,22 +162,6 @@ class PlainCache:
         rows = len(text) if fed is None else fed.shape[-1]  # vectors may stand for the tokens
         seconds = time.perf_counter() - began
         return ForwardResult(output.logits[0, -1:], [0], text, rows, rows, 0, seconds, 0.0)
-
-
-def first_arguments(model: Any, ids: Tensor, cached: bool = True) -> dict[str, Any]:
-    """What `generate` gives a model besides `ids` without padding: positions, and a cache if
-    it is `cached`.
-    """
-    taken = forward_parameters(model)
-    made: dict[str, Any] = {"use_cache": cached}
-    if "position_ids" in taken:
-        made["position_ids"] = model._prepare_position_ids_for_generation(ids, {})
-    if "logits_to_keep" in taken:
-        made["logits_to_keep"] = 1 if cached else 0
-    if cached and model._supports_default_dynamic_cache():
-        name = cache_name(inspect.signature(model.prepare_inputs_for_generation).parameters)
-        made[name] = DynamicCache(config=text_config(model))
-    return made
 
 
 def plain_runner(model: Any, error: Exception, allowed: bool = True) -> PlainRunner:
@@ -189,3 +184,83 @@ def plain_runner(model: Any, error: Exception, allowed: bool = True) -> PlainRun
         raise UnsupportedModel(f"{message}; {way_out}") from error
     LOG.warning("%s; it is decoded plainly, one token per forward", message)
     return runner
+
+
+@torch.inference_mode()
+def keeps_state(runner: PlainRunner) -> bool:
+    """Whether modules keep a text's state: plain decoding is compared with forwards without a
+    cache, behind a prompt and behind one token.
+
+    Raises `UnsupportedModel` where they differ, `DamagedModel` where logits are not finite.
+    """
+    length = min(TEXT, runner.max_length)
+    steps = min(STEPS, length - 1)
+    make = torch.Generator().manual_seed(0)
+    ids = torch.randint(runner.vocabulary, (length,), generator=make).tolist()
+    starts = (length - steps, 1)
+    plain = {start: _without_cache(runner, ids, start, steps) for start in starts}
+    rows = [levelled(logits_NV, logits_NV)[0] for logits_NV in plain.values()]
+    if not all(bool(logits_NV.isfinite().all()) for logits_NV in rows):
+        name = type(runner.model).__name__
+        raise DamagedModel(f"{name} gives logits that are not finite; its weights are damaged")
+    ahead = _looks_ahead(runner, ids)
+    dtype = runner.dtype
+    limit = SHARP.get(dtype, NEVER) if ahead else TOLERANCE.get(dtype, HALF_TOLERANCE)
+    alone = [{start: plain[start]} for start in starts]
+    for stateful, parts in ((False, [plain]), (True, [*alone, plain])):
+        if all(_worst(runner, ids, part, stateful) <= limit for part in parts):
+            return stateful
+    raise UnsupportedModel(AHEAD if ahead else DIFFERENT)
+
+
+def _looks_ahead(runner: PlainRunner, ids: list[int]) -> bool:
+    """Whether logits at most tokens depend on the last one, which forwards of one size tell
+    sharply.
+    """
+    texts = [[*ids[:-1], token] for token in (ids[-1], (ids[-1] + 1) % runner.vocabulary)]
+    one_NV, other_NV = (runner.without_cache(text)[:-1] for text in texts)
+    return _distance(one_NV, other_NV) > SHARP.get(runner.dtype, HALF_SHARP)
+
+
+def _worst(runner: PlainRunner, ids: list[int], plain: dict[int, Tensor], stateful: bool) -> float:
+    """The largest distance from `plain`, logits by length of prompt, of texts that take turns."""
+    steps = min(map(len, plain.values())) - 1
+    decoded = _decode(PlainCache(runner, stateful), ids, list(plain), steps)
+    return max(map(_distance, decoded, plain.values()))
+
+
+def _without_cache(runner: PlainRunner, ids: list[int], start: int, steps: int) -> Tensor:
+    """[N, V] logits behind `start` tokens, and behind each of `steps` more, of a forward each."""
+    found = []
+    for end in range(start, start + steps + 1):
+        found.append(runner.without_cache(ids[:end])[-1])
+    return torch.stack(found)
+
+
+def _decode(cache: PlainCache, ids: list[int], starts: list[int], steps: int) -> list[Tensor]:
+    """Per start [N, V] logits behind so many tokens, and behind each of `steps` more."""
+    params = SamplingParams(max_tokens=steps + 1)
+    texts = [Sequence(ids[:start], params) for start in starts]
+    found: list[list[Tensor]] = [[] for _ in texts]
+    for text in texts:
+        cache.allocate(text)
+    for _ in range(steps + 1):
+        answers = cache.forward(
+            [Forward("target", text, TokenTree(text.pending)) for text in texts]
+        )
+        for text, logits, answer in zip(texts, found, answers, strict=True):
+            if answer.rows > len(text.tokens):
+                raise UnsupportedModel("transformers' generate adds tokens that a text has not")
+            logits.append(answer.logits_NV[0])
+            text.tokens += ids[len(text.tokens) :][:1]
+    return [torch.stack(logits) for logits in found]
+
+
+def _distance(found_NV: Tensor, plain_NV: Tensor) -> float:
+    """Root mean square of the difference in standard deviations: the median of all rows.
+
+    A mixture of experts may route a token otherwise; a wrong cache is wrong at most steps.
+    """
+    plain_NV, found_NV = levelled(plain_NV.double(), found_NV.double())
+    gaps_NV, spread_N = found_NV - plain_NV, plain_NV.std(-1)
+    return float((gaps_NV.square().mean(-1).sqrt() / spread_N.clamp_min(1e-30)).median())

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import bisect
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -148,21 +147,3 @@ class PrefixCache:
             place += 1
         del self.ordered[place]
         self.kept_bytes -= prefix.bytes
-
-
-def keep_caches(
-    runners: Iterable[Any], memory: CacheMemory, prefix_cache: bool
-) -> list[PrefixCache]:
-    """Let models keep their spare caches within `memory`, and with `prefix_cache` what texts leave.
-
-    Returns the prefix caches.
-    """
-    made = []
-    for runner in runners:
-        if isinstance(getattr(runner, "spare", None), list):
-            runner.prefixes = None
-            if prefix_cache:
-                runner.prefixes = PrefixCache(memory)
-                made.append(runner.prefixes)
-            memory.keepers.append(runner)
-    return made

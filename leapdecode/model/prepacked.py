@@ -10,9 +10,8 @@ The model stays as it is: its layers compute by the packed copies only while a `
 the write, before the next text joins where it does not.
 """
 
-from __future__ import annotations
-
 import functools
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from leapdecode.model.facts import LOG
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
 from leapdecode.model.forbidden import levelled
 from leapdecode.model.graph_ops import define
@@ -32,6 +30,7 @@ from leapdecode.model.memory import free_bytes
 from leapdecode.model.replaced import Replaced
 from leapdecode.model.yardstick import cap
 
+LOG = logging.getLogger("leapdecode")
 DTYPES = (torch.float32, torch.bfloat16)
 SHARE = 0.3  # of the free memory, for the packed copies
 ROWS = 8  # that the layout is chosen for

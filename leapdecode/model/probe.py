@@ -18,6 +18,7 @@ from torch import Tensor
 
 from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
+from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
 from leapdecode.model.traits import WINDOWS, first_line, windows_of
 from leapdecode.model.yardstick import distances, in_one_block, in_pieces, mean, tolerance
@@ -119,7 +120,9 @@ class _Comparison:
 @torch.inference_mode()
 def _measure(runner: Runner) -> ProbeReport:
     """Compare by what the forwards were: a batch of trees, single rows, a tree alone."""
-    texts, cache, compare = _texts(runner), runner.open(2, 2 * TEXT), _Comparison(runner)
+    texts = _texts(runner)
+    cache = KVCache(runner, 2, 2 * TEXT)
+    compare = _Comparison(runner)
     for text in texts:
         cache.allocate(text)
     trees = [_bushy(text.pending, runner.vocabulary) for text in texts]
@@ -146,20 +149,15 @@ def _measure(runner: Runner) -> ProbeReport:
 
 
 @contextlib.contextmanager
-def _narrow_windows(runner: Runner) -> Iterator[None]:
+def _with_narrow_windows(runner: Runner) -> Iterator[Runner]:
     """For a while, windows that the probe's texts are longer than: masks of other windows are made
     in the same way.
     """
-    form = runner.form
-    if not any(window > WINDOW for _, window in form.windows):
-        yield
+    if not any(window > WINDOW for _, window in runner.form.windows):
+        yield runner
         return
     with WINDOWS, windows_of(runner.model, WINDOW):
-        runner.form = form.narrowed(WINDOW)
-        try:
-            yield
-        finally:
-            runner.form = form
+        yield runner.trying(form=runner.form.narrowed(WINDOW))
 
 
 def probe(runner: Runner) -> ProbeReport:
@@ -167,8 +165,8 @@ def probe(runner: Runner) -> ProbeReport:
     wrong.
     """
     try:
-        with _narrow_windows(runner):
-            report = _measure(runner)
+        with _with_narrow_windows(runner) as narrow:
+            report = _measure(narrow)
     except (UnsupportedModel, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters

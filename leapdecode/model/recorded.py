@@ -1,172 +1,24 @@
-"""Small forwards recorded as CUDA graphs: replaying one launches all of its kernels at once.
+"""Finds out at loading whether a runner's forwards can be recorded, and records some ahead.
 
-A forward of few rows takes a GPU less time than Python needs to launch its kernels one by one, so
-without a recording the GPU waits. A recording holds shapes and addresses: there is one for each
-number of rows and of visible slots, so both are rounded up, and it belongs to its cache.
-
-Shapes: B sequences in the forward, R rows of each, V vocabulary.
+Shapes: V vocabulary.
 """
 
-from __future__ import annotations
-
 import logging
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
-from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.recorder import ALONE, MOST_ROWS, Recorder
+from leapdecode.model.runner import Runner
 from leapdecode.model.traits import first_line
 
-if TYPE_CHECKING:
-    from leapdecode.model.runner import Runner
-
 LOG = logging.getLogger("leapdecode")
-MOST_ROWS, MOST_TEXT = 128, 2  # rows of a recorded forward, and of them missing text
-# rows of a sequence alone: on an H100 one takes 9.4 ms at 7B, 8 take 10.3, 32 10.8 and 128 11.6
-ALONE = (0, 1, 8, 32, MOST_ROWS)
-LEAST_SLOTS = 256  # visible slots are this times a power of two
-MOST_RECORDINGS = 64  # of a cache; the oldest go
 TRIED = (5, 20, 70)  # cached tokens behind which replayed forwards are compared with launched ones
 TRIED_ROWS = 4
 AHEAD = (64, 300)  # cached tokens behind which the first forwards of a text are recorded at loading
 RESERVED, RESERVED_BYTES = 2048, 1 << 29  # most slots of the cache for that, and what it may take
-ONE_AT_A_TIME = threading.Lock()  # of recordings under way, whatever their models
-
-
-def power_of_two(number: int) -> int:
-    """The smallest power of two that is not below `number`."""
-    return 1 << (number - 1).bit_length() if number > 1 else number
-
-
-def twin(tensor: Tensor) -> Tensor:
-    """A copy with the same strides and offset into its storage, in which compiled code would tell
-    a plain copy apart and be compiled anew, which no recording survives.
-    """
-    offset = int(tensor.storage_offset())
-    storage = tensor.new_empty(tensor.untyped_storage().nbytes() // tensor.element_size())
-    return storage.as_strided(tensor.size(), tensor.stride(), offset).copy_(tensor)
-
-
-@dataclass(slots=True)
-class Recording:
-    """A graph, the tensors that it reads, and the logits [B, R, V] that a replay writes."""
-
-    graph: Any
-    inputs: list[Tensor]
-    logits: Tensor
-
-    def replay(self, inputs: list[Tensor]) -> Tensor:
-        """The logits for other `inputs` of the same shapes."""
-        for mine, given in zip(self.inputs, inputs, strict=True):
-            mine.copy_(given)
-        self.graph.replay()
-        return self.logits.clone()  # the next replay writes to the same place
-
-
-class Recorder:
-    """Decides which of a runner's forwards are recorded, records and replays them.
-
-    The first forward of a kind is launched, which loads its kernels; the second one is recorded.
-    """
-
-    def __init__(self) -> None:
-        self.on = False
-        self.stream: Any = None  # on which forwards are recorded
-
-    def padded(self, rows: int, few: bool) -> int:
-        """The number of rows per sequence that a forward of `rows` each is padded to, out of `few`
-        numbers or more.
-        """
-        if rows > MOST_ROWS:
-            return rows
-        return next(one for one in ALONE if one >= rows) if few else power_of_two(rows)
-
-    def visible(self, slots: int) -> int:
-        """How many slots attention sees where it needs `slots`."""
-        return power_of_two(max(slots, LEAST_SLOTS))
-
-    def takes(self, rows: int, num_logits: int, cache: SlotCache) -> bool:
-        """Whether a forward of `rows` per sequence, `num_logits` of them with logits, may be
-        recorded.
-        """
-        small = rows <= MOST_ROWS and rows - num_logits <= MOST_TEXT
-        return self.on and small and isinstance(cache.aimed.batch_slots, slice)
-
-    def __call__(
-        self, forward: Callable[..., Any], given: dict[str, Any], cache: SlotCache, kind: Any
-    ) -> Tensor:
-        """The logits of `forward(**given)`; `kind` tells forwards of equal shapes apart."""
-        aimed = cache.aimed
-        key = (kind, str(aimed.batch_slots), aimed.kv_length, given["input_ids"].shape[1])
-        recordings: dict[Any, Recording | None] = cache.recordings
-        if key not in recordings:
-            if len(recordings) >= MOST_RECORDINGS:
-                recordings.pop(next(iter(recordings)))
-            recordings[key] = None
-        elif recordings[key] is None:
-            recordings[key] = self._recorded(forward, given, cache)
-        recording = recordings[key]
-        logits: Tensor = (
-            recording.replay(_inputs(given, cache)) if recording else forward(**given).logits
-        )
-        return logits
-
-    def _recorded(
-        self, forward: Callable[..., Any], given: dict[str, Any], cache: SlotCache
-    ) -> Recording | None:
-        """`_record`, or None where that fails: no memory is left for it, say."""
-        try:
-            return self._record(forward, given, cache)
-        except RuntimeError as error:
-            self.on = False
-            LOG.info("no more forwards are recorded: %s", first_line(error), exc_info=True)
-            return None
-
-    def _record(
-        self, forward: Callable[..., Any], given: dict[str, Any], cache: SlotCache
-    ) -> Recording:
-        """A recording of `forward`, which computes nothing yet."""
-        aimed, mask = cache.aimed, given["attention_mask"]
-        shared, index = aimed.shared, aimed.index
-        own = dict(given)
-        for name in ("input_ids", "position_ids"):
-            own[name] = twin(given[name])
-        own["attention_mask"] = (
-            {kind: twin(one) for kind, one in mask.items()}
-            if isinstance(mask, dict)
-            else twin(mask)
-        )
-        aimed.shared = None if shared is None else twin(shared)
-        aimed.index = {heads: twin(one) for heads, one in index.items()}
-        inputs = _inputs(own, cache)
-        self.stream = self.stream or torch.cuda.Stream(own["input_ids"].device)
-        graph, others = torch.cuda.CUDAGraph(), filter(None, cache.recordings.values())
-        # no two of a cache's recordings run at a time, so they share memory
-        pool = next((other.graph.pool() for other in others), None)
-        try:
-            # other threads may launch and free what they like meanwhile
-            recording = torch.cuda.graph(
-                graph, pool=pool, stream=self.stream, capture_error_mode="thread_local"
-            )
-            with ONE_AT_A_TIME, recording:
-                logits = forward(**own).logits
-        finally:
-            aimed.shared, aimed.index = shared, index
-        return Recording(graph, inputs, logits)
-
-
-def _inputs(given: dict[str, Any], cache: SlotCache) -> list[Tensor]:
-    """The tensors that differ from forward to forward, those that say where to write among them."""
-    mask, aimed = given["attention_mask"], cache.aimed
-    masks = [*mask.values()] if isinstance(mask, dict) else [mask]
-    written = [*aimed.index.values()] if aimed.shared is None else [aimed.shared]
-    return [given["input_ids"], given["position_ids"], *masks, *written]
 
 
 @torch.inference_mode()
@@ -179,26 +31,25 @@ def record(runner: Runner) -> None:
     devices = {weight.device for weight in runner.model.parameters()}
     if runner.device.type != "cuda" or devices != {runner.device} or runner.ranks.size > 1:
         return
-    name, runner.recorder = type(runner.model).__name__, Recorder()
+    name = type(runner.model).__name__
+    recorder = Recorder()
+    trial = runner.trying(recorder=recorder)
     try:
-        launched = _tried(runner)
-        runner.recorder.on = True
-        replayed = _tried(runner)
+        launched = _tried(trial)
+        recorder.on = True
+        replayed = _tried(trial)
         torch.cuda.synchronize(runner.device)
     except RuntimeError as error:  # what CUDA raises where it cannot record
         LOG.info("%s is not recorded: %s", name, first_line(error), exc_info=True)
-        runner.recorder = None
         return
     except Exception as error:  # a model's own code may raise anything, and so may ours
         LOG.warning("%s is not recorded: %s", name, first_line(error), exc_info=True)
-        runner.recorder = None
         return
     equal = all(torch.equal(one, other) for one, other in zip(launched, replayed, strict=True))
-    if not runner.recorder.on:
-        runner.recorder = None
-    elif not equal:
+    if recorder.on and equal:
+        runner.record_by(recorder)
+    elif recorder.on:
         LOG.info("%s is not recorded: replayed forwards give other logits", name)
-        runner.recorder = None
 
 
 def _tried(runner: Runner) -> list[Tensor]:

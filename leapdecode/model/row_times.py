@@ -8,23 +8,18 @@ forwards, so that a neighbour's work cancels out of it. Both begin with what is 
 the weights, their dtype and the instruction set, or with what an earlier run has learned.
 """
 
-from __future__ import annotations
-
 import bisect
 import math
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from leapdecode.model.cost import ROWS, kept_costs, rows_of
-from leapdecode.model.cost_curve import CostCurve
-from leapdecode.model.facts import keep, kept, model_key, number
+from leapdecode.model.cost import ROWS, CostCurve, kept_costs, rows_of
+from leapdecode.model.facts import keep, kept, number
 from leapdecode.model.half_linear import weight_bytes
 from leapdecode.model.prepacked import multiplies_halves
-
-if TYPE_CHECKING:
-    from leapdecode.model.runner import Runner
+from leapdecode.model.runner import Runner
 
 KNOTS = ROWS
 # Where learning begins: the time of as many rows as there are knots against one row's, where
@@ -167,7 +162,7 @@ class RowTimes:
 
 def row_times(runner: Runner) -> RowTimes:
     """A runner's times as they were learned on this machine, or what is likely before."""
-    key = f"{model_key(runner)} | {'recorded | ' * (runner.recorder is not None)}row times"
+    key = f"{runner.key} | {'recorded | ' * (runner.recorder is not None)}row times"
     knots = rows_of(runner)
     learned = runner.ranks.agreed((kept(key) or {}).get("row_times"))
     if learned is not None and _sound(learned, len(knots)):

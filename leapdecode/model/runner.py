@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
+import json
 import logging
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.cache_names import cache_name
+from leapdecode.model.checked_kinds import CheckedKinds
 from leapdecode.model.compiled import CompiledForward
+from leapdecode.model.exactness import Exactness
+from leapdecode.model.facts import attention_name, device_name
 from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.half_linear import BLOCK, GRAIN, half_linears
-from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
-from leapdecode.model.launched import Launched
 from leapdecode.model.llama_layers import llama_layers
 from leapdecode.model.masks import RowPlan
+from leapdecode.model.memory import CacheMemory
+from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prefix_cache import PrefixCache
 from leapdecode.model.prepacked import HalfLinears, Prepacked
-from leapdecode.model.ranks import ALONE
-from leapdecode.model.recorded import Recorder
+from leapdecode.model.ranks import ALONE, Ranks
+from leapdecode.model.recorder import Recorder
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import (
     context_length,
@@ -42,22 +49,52 @@ from leapdecode.model.traits import (
     text_config,
 )
 
-if TYPE_CHECKING:
-    from leapdecode.model.exact import Exactness
-    from leapdecode.model.plain import PlainRunner
-    from leapdecode.model.tree_check import TreeCheck
-
 LOG = logging.getLogger("leapdecode")
 SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A forward under way: its logits [B, rows that have some, V], which are not to be read before
+    `wait`.
+    """
+
+    logits: Tensor
+    began: float
+
+    def wait(self) -> tuple[Tensor, float]:
+        """The logits, once they are there, and the seconds since the launch."""
+        if self.logits.is_cuda:
+            # else the clock shows when the work was launched; other models' streams go on
+            torch.cuda.current_stream(self.logits.device).synchronize()
+        return self.logits, time.perf_counter() - self.began
 
 
 class Runner:
     """An unmodified model, with what the engine must know about it; `probe` checks that it is so.
 
+    Args:
+        model: it.
+        ranks: the processes that hold parts of the model.
+        pack: makes the weights that it computes by, where those are others than its own, given a
+            forward of some rows.
+        may_be_plain: whether its texts may be decoded plainly where it verifies no trees.
+        checked: whether its first forwards of each kind are compared with its own code's.
+        turn: held for every forward that measures something, so that others can decode in between.
+
     Raises `UnsupportedModel` when its flags or its layout rule out token trees.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(
+        self,
+        model: Any,
+        ranks: Ranks = ALONE,
+        *,
+        pack: Callable[[Callable[..., Tensor]], Prepacked | None] | None = None,
+        may_be_plain: bool = True,
+        checked: bool = False,
+        turn: contextlib.AbstractContextManager[Any] | None = None,
+    ) -> None:
         refuse_by_flag(model)
         self.model, self.config = model, text_config(model)
         self.constants = constant_arguments(model)  # of every forward
@@ -74,24 +111,64 @@ class Runner:
         self.keeps_logits = "logits_to_keep" in parameters
         self.compiled: CompiledForward | None = None
         self.recorder: Recorder | None = None  # of small forwards, on a GPU
-        self.prepacked: Prepacked | None = None
         self.exact: Exactness | None = None  # how forwards are shaped under exact decoding
-        self.check: TreeCheck | None = None  # of its first forwards, while decoding
+        self.check = CheckedKinds() if checked else None
         self.plain: PlainRunner | None = None  # what decodes instead, once that has failed
-        self.may_be_plain = True
+        self.may_be_plain = may_be_plain
         self.refusal: UnsupportedModel | None = None  # what later texts are refused with
         self.spare: list[SlotCache] = []
         self.prefixes: PrefixCache | None = None  # of texts that have ended, where they are kept
         self.lock = threading.RLock()  # a collected stream may give its cache back meanwhile
-        self.ranks = ALONE  # the processes that hold parts of the model
-        # held for every forward that measures something, so that others can decode in between
-        self.turn: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        self.ranks = ranks
+        self.turn = turn or contextlib.nullcontext()
         self.fingerprint = fingerprint(model)  # when a text joined last
         self.probed = self.fingerprint.computation  # by which the probes' results hold
         self.set_aside: Exactness | None = None  # `exact`, while something else runs
         self.as_probed = True  # whether what runs is what was probed
         self.programs = 0  # times that recorded forwards became another program
         self.changes = 0  # times that something in the model had changed
+        self.prepacked = pack(self.try_rows) if pack is not None else None
+
+    def trying(self, **changes: Any) -> Runner:
+        """A copy whose forwards differ, for a probe: in `exact`, `form` or `recorder`."""
+        trial = copy.copy(self)
+        vars(trial).update(changes)
+        return trial
+
+    def compile(self) -> None:
+        """Let small forwards be compiled ones; raises `UnsupportedModel` where its layers are not
+        told.
+        """
+        self.compiled = CompiledForward(self.model)
+
+    def record_by(self, recorder: Recorder) -> None:
+        """Let small forwards be recorded and replayed."""
+        self.recorder = recorder
+
+    def shape_by(self, exact: Exactness | None) -> None:
+        """Decode exactly from now on; with None forwards have any shape."""
+        self.exact = exact
+
+    def keep_within(self, memory: CacheMemory, prefix_cache: bool) -> None:
+        """Keep spare caches within `memory`, and with `prefix_cache` what texts leave."""
+        self.prefixes = PrefixCache(memory) if prefix_cache else None
+        memory.keepers.append(self)
+
+    def hold(self, model: Any) -> None:
+        """Decode by `model`; None lets go of it until it is needed again."""
+        self.model = model
+
+    def go_on_plainly(self, refused: UnsupportedModel) -> PlainRunner:
+        """What decodes from now on, where a forward has shown that no trees are verified.
+
+        Raises `UnsupportedModel` where nothing may, for later texts too.
+        """
+        try:
+            self.plain = plain_runner(self.model, refused, self.may_be_plain)
+        except UnsupportedModel as error:
+            self.refusal = error
+            raise
+        return self.plain
 
     def refresh(self) -> None:
         """Take notice of what has changed in the model; called before texts join.
@@ -185,10 +262,6 @@ class Runner:
             while self.kept_bytes > size:
                 self.spare.pop()
 
-    def open(self, batch_slots: int, slots: int) -> KVCache:
-        """A cache for `batch_slots` sequences of `slots` tokens each, until more are needed."""
-        return KVCache(self, batch_slots, slots)
-
     @torch.inference_mode()  # all caches alike: graphs are made for the kind of tensor, too
     def cache(self, batch_slots: int, slots: int) -> SlotCache:
         """A spare cache that is large enough, or a new one.
@@ -209,12 +282,34 @@ class Runner:
         if size > SPARE_BYTES:
             return
         with self.lock:
-            others = [one for one in self.spare if one.batch_slots != cache.batch_slots]
+            others = [spare for spare in self.spare if spare.batch_slots != cache.batch_slots]
             if self.recorder:
-                alike = [one for one in self.spare if one.batch_slots == cache.batch_slots]
-                cache = max([cache, *alike], key=lambda one: one.slots)
-            self.spare = [cache, *others]
+                alike = [spare for spare in self.spare if spare.batch_slots == cache.batch_slots]
+                cache = max([cache, *alike], key=lambda spare: spare.slots)
+            self.spare[:] = [cache, *others]  # a copy of this runner has the same list
             self.shrink(SPARE_BYTES)
+
+    @property
+    def key(self) -> str:
+        """What a fact depends on: the model's shape, modules and adapters, dtype, attention,
+        device, threads, versions.
+
+        Makers give processors of several instruction sets one name, so a CPU's goes with it.
+        """
+        config = json.dumps(self.config.to_dict(), sort_keys=True, default=str)
+        shape = hashlib.sha256(config.encode()).hexdigest()[:12]
+        attention = attention_name(self.model)
+        device = f"{self.device.type} {device_name(self.device)}"
+        if self.device.type == "cpu":
+            device += f" {torch.backends.cpu.get_cpu_capability()}"
+        modules = fingerprint(self.model).digest
+        parts = (type(self.model).__name__, shape, modules, self.dtype, attention, device)
+        how = [self.prepacked.kind.name] if self.prepacked else []
+        if self.half:
+            how.append("half weights")
+        if self.ranks.size > 1:
+            how.append(f"part of {self.ranks.size}")
+        return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, *how)))
 
     @property
     def quantized(self) -> str | None:
@@ -326,12 +421,9 @@ class Runner:
         if self.keeps_logits:
             given["logits_to_keep"] = num_logits
         sequences, rows = ids_BR.shape
-        takes = (
-            self.compiled is not None
-            and self.as_probed
-            and self.compiled.takes(sequences, rows, num_logits)
-        )
-        forward = self.compiled if takes and self.compiled is not None else self.model
+        compiled = self.compiled if self.as_probed else None
+        takes = compiled is not None and compiled.takes(sequences, rows, num_logits)
+        forward: Any = compiled if takes else self.model
         recorded = self.recorder is not None and not self.fingerprint.opaque
         if self.recorder and recorded and self.recorder.takes(rows, num_logits, cache):
             return self.recorder(forward, given, cache, (takes, num_logits, self.programs))

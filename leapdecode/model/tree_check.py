@@ -21,6 +21,7 @@ from transformers import DynamicCache
 from leapdecode.core import Forward, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.cache_names import CACHE
+from leapdecode.model.checked_kinds import CheckedKinds, Kind
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.runner import Runner
@@ -33,18 +34,15 @@ DEEP = 4  # nodes of a path: longer ones are no other kind
 START_OF = {"text", "batch", "taken over"}  # kinds for which a text's first tokens are compared
 END_OF = {"batch", "taken over", "chunks", "window"}  # and its last ones
 
-Kind = tuple[str, int]  # a name, and a size where sizes are kinds of their own
 Compared = TypeVar("Compared", Tensor, list[Tensor])
 
 
 class TreeCheck:
-    """What a runner's forwards have proved to do right, by kind."""
+    """Compares a runner's forwards of new kinds; `checked` are those that it has shown."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, checked: CheckedKinds) -> None:
         self.runner = runner
-        self.seen: set[Kind] = set()
-        self.new: list[set[Kind]] = []  # what the forward under way brings, per text
-        self.forwards = 0  # made to compare
+        self.checked = checked
 
     def expect(
         self, requests: list[Forward], plans: list[RowPlan], texts: list[SequenceCache], chunk: int
@@ -52,15 +50,10 @@ class TreeCheck:
         """Take notice of what is new in a forward that starts; `chunk`: tokens of a prompt that
         are evaluated together.
         """
-        self.new = [
-            self._kinds(request.tree, plan, text, len(plans), chunk) - self.seen
+        self.checked.new = [
+            self._kinds(request.tree, plan, text, len(plans), chunk) - self.checked.seen
             for request, plan, text in zip(requests, plans, texts, strict=True)
         ]
-
-    @property
-    def trying(self) -> bool:
-        """Whether the forward under way has something new."""
-        return any(self.new)
 
     @torch.inference_mode()
     def look(
@@ -75,12 +68,14 @@ class TreeCheck:
 
         Raises `UnsupportedModel` where it is not what plain decoding gives.
         """
-        expected, self.new = self.new, []
+        checked = self.checked
+        expected = checked.new
+        checked.new = []
         for place in sorted({0, len(plans) - 1}):
             new = expected[place] if expected else set()
             if not new:
                 continue
-            self.new = [new]  # an error in here is one of a new kind, too
+            checked.new = [new]  # an error in here is one of a new kind, too
             if logits[place].isfinite().any(-1).all():
                 try:
                     self._compare(store, requests[place], plans[place], logits[place], rows, new)
@@ -88,10 +83,10 @@ class TreeCheck:
                     if not self.runner.changed:
                         raise
                 else:
-                    self.seen |= new
-            elif not self.seen:
+                    checked.seen |= new
+            elif not checked.seen:
                 self._refuse_damage(store, requests[place].sequence.tokens[0])
-            self.new = []
+            checked.new = []
 
     def _kinds(
         self, tree: TokenTree, plan: RowPlan, text: SequenceCache, texts: int, chunk: int
@@ -223,7 +218,7 @@ class TreeCheck:
         """The model's own forward, as `generate` makes it, of tokens behind the first `start` ones
         of a text, whose keys and values are copied.
         """
-        self.forwards += 1
+        self.checked.forwards += 1
         runner = self.runner
         cache = DynamicCache()
         for number, layer in enumerate(store.layers if start else ()):

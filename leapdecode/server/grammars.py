@@ -9,8 +9,6 @@ grammar is first compiled in another process under limits (`grammar_child.py`), 
 this one is limited too: fuel for every mask, and processor time for all masks of a text.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -24,18 +22,16 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from leapdecode.errors import OptionError
+from leapdecode.llm.llm import LLM
 from leapdecode.model.sequence_cache import common_prefix
 from leapdecode.plain import one_line
-
-if TYPE_CHECKING:
-    from leapdecode.llm.llm import LLM
-    from leapdecode.server.bodies import ChatCompletion, Completion
+from leapdecode.server.bodies import ChatCompletion, Completion
 
 NEVER = float("-inf")
 CHILD = Path(__file__).with_name("grammar_child.py")

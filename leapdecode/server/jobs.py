@@ -1,25 +1,21 @@
 """From a request's body to what is decoded: token ids, sampling, the method."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import LeapdecodeError
+from leapdecode.llm.llm import LLM
 from leapdecode.llm.prompts import encode
 from leapdecode.methods import find, make
+from leapdecode.methods.base import Method
 from leapdecode.server.bodies import ChatCompletion, Completion, Tokenize
 from leapdecode.server.failures import Failure
 from leapdecode.server.fields import MOST_ROWS
 from leapdecode.server.grammars import Form, Grammar, Grammars, grammar_of
-
-if TYPE_CHECKING:
-    from leapdecode.llm.llm import LLM
-    from leapdecode.methods.base import Method
-    from leapdecode.server.settings import Settings
+from leapdecode.server.settings import Settings
 
 MOST_TRACED = 2048  # tokens of a request of which every forward is told
 COMPLETION_TOKENS = 16  # OpenAI's default for completions

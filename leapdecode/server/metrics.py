@@ -1,15 +1,13 @@
 """Prometheus metrics, by vLLM's names, so that its dashboards work here too."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-if TYPE_CHECKING:
-    from leapdecode.llm.result import Result
-    from leapdecode.server.service import Service
+from leapdecode.llm.async_llm import AsyncLLM
+from leapdecode.llm.result import Result
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -18,19 +16,19 @@ PER_FORWARD = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 16)
 
 
 class Metrics:
-    """Counts of one server."""
+    """Counts of one server; `unfinished` says how many texts are under way."""
 
-    def __init__(self, model: str, service: Service) -> None:
+    def __init__(self, model: str, llm: AsyncLLM, unfinished: Callable[[], int]) -> None:
         self.registry, self.model = CollectorRegistry(), model
         gauge, counter, histogram = self._maker(Gauge), self._maker(Counter), self._maker(Histogram)
-        engine = service.llm.engine
+        engine = llm.engine
         gauge("num_requests_running", "texts that are decoded").set_function(
             lambda: len(engine.active)
         )
         gauge("num_requests_waiting", "texts that wait for a place").set_function(
-            lambda: max(service.unfinished - len(engine.active), 0)
+            lambda: max(unfinished() - len(engine.active), 0)
         )
-        memory = service.llm.llm.memory
+        memory = llm.llm.memory
         gauge("kv_cache_usage_perc", "share of the cache memory in use, 0 to 1").set_function(
             lambda: sum(memory.held.values()) / memory.limit if memory.limit else 0.0
         )

@@ -7,20 +7,18 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from leapdecode.llm.async_llm import AsyncLLM
 from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.trace import Trace
 from leapdecode.methods import make
+from leapdecode.server.bodies import ChatCompletion, Completion
 from leapdecode.server.failures import Failure, too_late
 from leapdecode.server.grammars import Form
 from leapdecode.server.jobs import Job, Jobs
 from leapdecode.server.metrics import Metrics
-
-if TYPE_CHECKING:
-    from leapdecode.llm.async_llm import AsyncLLM
-    from leapdecode.server.bodies import ChatCompletion, Completion
-    from leapdecode.server.settings import Settings
+from leapdecode.server.settings import Settings
 
 T = TypeVar("T")
 News = tuple[int, list[Piece] | Result]
@@ -66,7 +64,7 @@ class Service:
     def __init__(self, llm: AsyncLLM, settings: Settings) -> None:
         self.llm, self.settings = llm, settings
         self.jobs = Jobs(llm.llm, settings)
-        self.metrics = Metrics(settings.names[0], self)
+        self.metrics = Metrics(settings.names[0], llm, lambda: self.unfinished)
         # one thread: tokenizers are not made for several, and a long prompt must not stop the rest
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="leapdecode-prompts")
         self.forms = ThreadPoolExecutor(1, thread_name_prefix="leapdecode-forms")
