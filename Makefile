@@ -10,14 +10,14 @@ demo: .venv/core        ## install and run the offline tour
 serve: .venv/serve      ## the embedded pair over HTTP, and the page at http://127.0.0.1:8000
 	$(BIN)/leapdecode serve
 
-test: .venv/dev         ## the default tests
-	$(BIN)/pytest -q -n 2 --dist worksteal
+test: .venv/dev         ## the library's default tests: about five minutes on two cores
+	$(BIN)/pytest -q -n 2 --dist worksteal tests
 
-test-slow: .venv/dev    ## the long tests
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "slow and not long and not gpu"
+test-slow: .venv/dev    ## the slow tests: compilers, processes, browsers, and seconds of waiting
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "slow and not long and not gpu" tests bench/tests
 
-test-all: .venv/dev     ## both in one run, so that no process waits for the other twice
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not long and not gpu"
+test-all: .venv/dev     ## default and slow tests, of leapdecode-bench too
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not long and not gpu" tests bench/tests
 
 test-long: .venv/dev    ## further cases of the long tests: before a release, and for a change of theirs
 	$(BIN)/pytest -q -n 2 --dist worksteal -m long

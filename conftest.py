@@ -88,11 +88,21 @@ def llm():
 
 
 @pytest.fixture(scope="session")
-def light(llm):
-    """The embedded draft in float64 as a target, and as its draft a copy that is off by some noise:
+def quick(llm):
+    """The embedded draft in float32 as a target, and as its draft a copy that is off by some noise:
     for many runs.
     """
-    target = copy.deepcopy(llm.draft).double()
+    return _small_pair(llm, torch.float32)
+
+
+@pytest.fixture(scope="session")
+def light(llm):
+    """As `quick`, in float64: rounding decides nothing."""
+    return _small_pair(llm, torch.float64)
+
+
+def _small_pair(llm, dtype):
+    target = copy.deepcopy(llm.draft).to(dtype)
     draft = copy.deepcopy(target)
     torch.manual_seed(0)
     for parameter in draft.parameters():

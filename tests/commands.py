@@ -1,9 +1,12 @@
-"""Commands as processes of their own, forked from one that has imported what most of them need.
+"""Commands: in the tests' process, or in processes of their own where that is the point.
 
-Importing them takes as long as most commands do. A command has its own files, environment and exit
-code, as with `subprocess.run`; what imports a command needs is tested in `test_layers.py`.
+The processes are forked from one that has imported what most commands need, which takes as long as
+most of them do. A command has its own files, environment and exit code, as with `subprocess.run`;
+what imports a command needs is tested in `test_layers.py`.
 """
 
+import io
+import logging
 import multiprocessing
 import os
 import runpy
@@ -14,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from leapdecode.cli.app import main
+
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
     [
@@ -23,6 +28,40 @@ FORKED.set_forkserver_preload(
     ]
 )  # fmt: skip
 ENVIRONMENT = {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}
+
+
+def call(*arguments, stdin=b"", text=False, **more):
+    """Run a command in this process, as `run` does in another; `more` is its further environment.
+
+    What a test states, of row costs for example, holds for the command, too.
+    """
+    log, encoding = logging.getLogger("leapdecode"), more.get("PYTHONIOENCODING", "utf-8")
+    handlers, level, environment = log.handlers, log.level, dict(os.environ)
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding), io.TextIOWrapper(io.BytesIO(), encoding)]
+    streams[1].reconfigure(errors="backslashreplace", line_buffering=True)
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["leapdecode", *map(str, arguments)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        patch.setattr(sys, "stdout", streams[0])
+        patch.setattr(sys, "stderr", streams[1])
+        patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        os.environ.update(ENVIRONMENT | more)
+        try:
+            with pytest.raises(SystemExit) as end:
+                main()
+        finally:
+            os.environ.clear()
+            os.environ.update(environment)
+            log.handlers = handlers
+            log.setLevel(level)
+    output = []
+    for stream in streams:
+        stream.flush()
+        output.append(stream.buffer.getvalue())
+    if text:
+        output = [part.decode() for part in output]
+    return subprocess.CompletedProcess(list(arguments), end.value.code, *output)
 
 
 def run(*arguments, program="leapdecode", stdin=b"", text=False, cwd=None, timeout=300, **more):

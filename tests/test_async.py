@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import CONFIGS, draft_of, new_model, prompts, runner
-from transformers import AutoTokenizer
 
 from leapdecode import LLM, AsyncLLM, SamplingParams
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.methods import names
-from leapdecode.model.embedded import checked as embedded_folder
 
 SHORT = SamplingParams(max_tokens=12)
 ENDLESS = SamplingParams(max_tokens=1 << 13, ignore_eos=True)
@@ -76,7 +74,7 @@ async def one_task(llm, source, log, count):
             log.append((prompt, sampling, result.token_ids, False))
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(16, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [3, pytest.param(16, marks=pytest.mark.long)])
 def test_traffic_from_32_tasks(count):
     llm, log = pair(), []
 
@@ -126,10 +124,8 @@ def test_everyone_gets_its_own_error():
         AsyncLLM(llm, batch_size=0)
 
 
-def test_samples_and_text():
-    folder = embedded_folder("target")
-    llm = LLM("demo", exact=False)
-    assert AutoTokenizer.from_pretrained(folder)
+def test_samples_and_text(quick):
+    llm = LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=False)
     sampling = SamplingParams(max_tokens=20, temperature=0.8, n=3, stop=["return"])
 
     async def main():
@@ -230,6 +226,7 @@ asyncio.run(live.close())
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_is_told_at_once():
     here = Path(__file__).parent
     done = subprocess.run(

@@ -12,11 +12,18 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.cli.app import app
 from leapdecode.llm.audit import audit, explain, first_difference, margins, yardstick
 from leapdecode.model import masks
+from leapdecode.model.embedded import checked
 from leapdecode.model.exact import examine
 from leapdecode_bench.measure.loops import repeated_share
 from leapdecode_bench.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=16, ignore_eos=True)
+
+
+@pytest.fixture(scope="module")
+def llm(quick):
+    """Few layers do: what is tested here is not the model."""
+    return LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=False)
 
 
 def test_identical(llm):
@@ -177,7 +184,8 @@ def faulty(monkeypatch):
 
 
 def command(*arguments):
-    done = CliRunner().invoke(app, [*arguments, "--device", "cpu", "--max-tokens", "32", "--json"])
+    small = ["-m", str(checked("draft")), "--draft", str(checked("draft")), "--device", "cpu"]
+    done = CliRunner().invoke(app, [*arguments, *small, "--max-tokens", "32", "--json"])
     return done.exit_code, json.loads(done.stdout)
 
 

@@ -121,10 +121,11 @@ def test_a_prompt_takes_over_the_longest_prefix_that_a_neighbour_has(known, shar
 
 @pytest.mark.parametrize("name", ["llama", "gemma3", "opt"])
 def test_prefill_in_chunks(name, monkeypatch):
-    expected = texts(decode(runner(name), prompts()))
+    some = (0, 3, 7)
+    expected = texts(decode(runner(name), prompts(), only=some))
     monkeypatch.setattr(running.KVCache, "chunk", 16)
     for method, batch_size in (("autoregressive", 1), ("lookahead", 1), ("lookahead", 8)):
-        found = decode(runner(name), prompts(), method, batch_size)
+        found = decode(runner(name), prompts(), method, batch_size, only=some)
         assert texts(found) == expected
     assert found[-1].stats.prefill_forwards > 1
 

@@ -21,9 +21,16 @@ from leapdecode.cli.conversation import Conversation, Totals
 from leapdecode.cli.show import COLOURS
 from leapdecode.errors import PromptError
 from leapdecode.methods.evidence import NAMES
+from leapdecode.model import embedded
 
 PENS = "Tom has 3 bags with 8 pens each. He loses 5 pens. How many pens are left?"
 BOXES = "Ann has 4 boxes with 6 cups each. She buys 7 cups. How many cups are there?"
+
+
+@pytest.fixture(scope="module")
+def llm(quick):
+    """Few layers do: what is tested here is not the model."""
+    return LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=False)
 
 
 def talk(llm, system=None, stops=True, **sampling):
@@ -185,9 +192,12 @@ def test_every_source_has_a_colour_of_its_own():
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
+SMALL = ("-m", embedded.checked("draft"), "--draft", embedded.checked("draft"))
+
+
 def run(*arguments, lines=()):
-    given = (line if isinstance(line, bytes) else f"{line}\n".encode() for line in lines)
-    return commands.run(*arguments, stdin=b"".join(given))
+    typed = (line if isinstance(line, bytes) else f"{line}\n".encode() for line in lines)
+    return commands.call(*arguments, stdin=b"".join(typed))
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +215,7 @@ def script():
         "/exit",
         "x",
     ]
-    return run("chat", "--max-tokens", "60", lines=lines)
+    return run("chat", "--max-tokens", "60", *SMALL, lines=lines)
 
 
 def test_from_a_pipe_bare_answers_go_to_stdout(llm, script):
@@ -230,7 +240,7 @@ def test_what_is_no_answer_goes_to_stderr(script):
 
 def test_the_document_has_all_turns_and_a_failed_one_fails_the_script():
     lines = [PENS, "pens " * 4000, "/reset", BOXES]
-    done = run("chat", "--max-tokens", "20", "--json", lines=lines)
+    done = run("chat", "--max-tokens", "20", "--json", *SMALL, lines=lines)
     document = json.loads(done.stdout)
     assert done.returncode == 1
     assert done.stderr.decode().count("error: ") == 1
@@ -264,7 +274,7 @@ def test_bad_input_is_one_line(case):
 
 def test_generate_puts_a_prompt_in_the_chat_template(llm):
     given = ["generate", "--chat", PENS, "--system", "Be brief.", "--max-tokens", "20", "--json"]
-    document = json.loads(run(*given).stdout)
+    document = json.loads(run(*given, *SMALL).stdout)
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PENS}]
     expected = llm.chat(messages, sampling=SamplingParams(max_tokens=20))
     assert document["prompt_token_ids"] == expected.prompt_token_ids
@@ -340,6 +350,7 @@ def screen():
     shown.close()
 
 
+@pytest.mark.slow
 def test_on_a_terminal_answers_stream_in_colour_and_ctrl_c_stops_them(screen):
     assert "Ctrl-D leaves" in screen.until(b"> ")
     screen.type(f"{PENS}\n")

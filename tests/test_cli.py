@@ -1,4 +1,4 @@
-"""The command line, as a process."""
+"""The command line."""
 
 import json
 import os
@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ENVIRONMENT, errors, run
+from commands import ENVIRONMENT, call, errors
+from transformers import AutoConfig
 
 from leapdecode.methods import names
 from leapdecode.model import embedded
@@ -20,7 +21,7 @@ SMALL = ("-m", embedded.checked("draft"), "--draft", embedded.checked("draft"), 
 
 @pytest.fixture(scope="module")
 def document():
-    done = run(
+    done = call(
         "generate",
         "def fib(n):",
         "--max-tokens",
@@ -60,24 +61,24 @@ def test_json_has_the_published_schema(document):
 
 
 def test_log_probabilities_are_in_the_document_where_they_are_asked_for():
-    done = run("generate", "def f(", "--max-tokens", "4", "--logprobs", "2", "--json", *SMALL)
+    done = call("generate", "def f(", "--max-tokens", "4", "--logprobs", "2", "--json", *SMALL)
     told = json.loads(done.stdout)["logprobs"]
     assert [len(one["top"]) for one in told] == [2] * 4
     assert all(one["logprob"] <= max(one["top"].values()) <= 0 for one in told)
-    refused = run("generate", "x", "--logprobs", "-1")
+    refused = call("generate", "x", "--logprobs", "-1")
     assert refused.returncode == 2
     assert b"logprobs=-1" in refused.stderr
-    assert b"add --json" in run("generate", "x", "--logprobs", "2").stderr
+    assert b"add --json" in call("generate", "x", "--logprobs", "2").stderr
 
 
 def test_into_a_pipe_goes_the_bare_text(document):
-    done = run("generate", "def fib(n):", "--max-tokens", "24")
+    done = call("generate", "def fib(n):", "--max-tokens", "24")
     assert done.stdout.decode() == document["text"] + "\n"
     assert "per forward" in done.stderr.decode()
 
 
 def test_stdin_and_sampling_options(document):
-    done = run(
+    done = call(
         "generate",
         "-",
         "--max-tokens",
@@ -105,7 +106,7 @@ def test_stdin_and_sampling_options(document):
         *SMALL,
     ]
     texts = {
-        json.loads(run(*arguments, "--method", name).stdout)["text"]
+        json.loads(call(*arguments, "--method", name).stdout)["text"]
         for name in ("autoregressive", "lookahead")
     }
     assert len(texts) == 1
@@ -114,56 +115,53 @@ def test_stdin_and_sampling_options(document):
 def test_marks_with_and_without_colour():
     # lookahead guesses whatever rows cost on this machine
     asked = ("generate", "def fib(n):", "--max-tokens", "40", "--method", "lookahead", *SMALL)
-    plain = run(*asked, "--no-color").stdout.decode()
+    plain = call(*asked, "--no-color").stdout.decode()
     assert "\u27e6" in plain
     assert "\x1b[" not in plain
-    coloured = run(*asked, "--color").stdout.decode()
+    coloured = call(*asked, "--color").stdout.decode()
     assert "\x1b[" in coloured
 
 
 def test_explain_and_stop():
-    done = run("generate", "def fib(n):", "--max-tokens", "40", "--explain", "--stop", "return")
+    done = call(
+        "generate", "def fib(n):", "--max-tokens", "40", "--explain", "--stop", "return", *SMALL
+    )
     assert "rows" in done.stderr.decode()
     assert "return" not in done.stdout.decode()
 
 
 def test_methods_lists_every_method():
-    listed = json.loads(run("methods", "--json").stdout)
+    listed = json.loads(call("methods", "--json").stdout)
     assert [method["name"] for method in listed] == names()
     for method in listed:
         assert set(method) == {"name", "lossless", "needs_draft", "paper", "options"}
         for about in method["options"].values():
             assert set(about) == {"default", "help"}
-    shown = run("methods").stdout.decode()
+    shown = call("methods").stdout.decode()
     assert all(name in shown for name in names())
 
 
 def test_demo():
-    done = run("demo", "--max-tokens", "16", "--json")
+    done = call("demo", "--max-tokens", "6", "--json")
     assert done.returncode == 0
     tasks = json.loads(done.stdout)["tasks"]
     assert len(tasks) == 3
     assert all(method["identical"] for task in tasks for method in task["methods"])
-    shown = run("demo", "--max-tokens", "6").stdout.decode()
+    shown = call("demo", "--max-tokens", "2").stdout.decode()
     assert "same" in shown
     assert "NO" not in shown
 
 
 def test_doctor():
-    report = json.loads(run("doctor", "--repeats", "1", "--json").stdout)
+    report = json.loads(call("doctor", "--repeats", "1", "--rows", "--json", *SMALL).stdout)
     assert report["trees"]
-    assert report["cache_bytes_per_1000_tokens"] == 12 * 2 * 256 * 4 * 1000
+    config = AutoConfig.from_pretrained(embedded.checked("draft"))
+    width = config.num_key_value_heads * config.head_dim
+    assert report["cache_bytes_per_1000_tokens"] == config.num_hidden_layers * 2 * width * 4 * 1000
     assert {cost["context"] for cost in report["row_costs"]} == {64, 512}
     assert sorted({cost["rows"] for cost in report["row_costs"]}) == [1, 2, 4, 8, 16, 32, 64, 128]
     assert len(report["draft_row_costs"]) == len(report["row_costs"])
-    shown = run("doctor", "--repeats", "1", "--batch-size", "2", *SMALL, text=True).stdout
-    assert "MB per 1,000 tokens" in shown
-    assert re.search(r"a draft's forward of one row costs \d\.\d", shown)
-
-
-def test_doctor_times_transformers_beside_ours():
-    command = ["doctor", "--repeats", "1", "--rows"]
-    table = json.loads(run(*command, "--json").stdout)["row_table"]
+    table = report["row_table"]
     names = ["leapdecode", "transformers float32", "transformers bfloat16"]
     assert [way["name"] for way in table["ways"]] == names
     for way in table["ways"]:
@@ -173,7 +171,13 @@ def test_doctor_times_transformers_beside_ours():
         way["share_of_bandwidth"] * way["milliseconds"][0] for way in table["ways"]
     )
     assert ours == pytest.approx(single) == pytest.approx(2 * double)  # the demo is in float32
-    shown = run(*command, text=True).stdout
+
+
+def test_doctor_shows_what_a_draft_and_the_memory_cost():
+    command = ["doctor", "--repeats", "1", "--batch-size", "2", "--rows", *SMALL]
+    shown = call(*command, text=True).stdout
+    assert "MB per 1,000 tokens" in shown
+    assert re.search(r"a draft's forward of one row costs \d\.\d", shown)
     assert "transformers bfloat16" in shown
     assert re.search(r"memory is read at \d+\.\d GB a second", shown)
 
@@ -252,7 +256,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_with_the_right_exit_code(case):
     arguments, code, words = BAD[case]
-    done = run(*arguments)
+    done = call(*arguments)
     assert done.returncode == code
     assert done.stdout == b""
     lines = errors(done)
@@ -274,14 +278,15 @@ def test_a_pool_is_kept_in_a_file(tmp_path):
             "32",
             "--budget",  # what is drafted is no matter of a clock
             "none",
+            *SMALL,
         ]
-        done = run("generate", *arguments, "--json")
+        done = call("generate", *arguments, "--json")
         assert done.returncode == 0, done.stderr
         counts.append(json.loads(done.stdout)["stats"]["target_forwards"])
     assert counts[1] < counts[0]
     for content in ("{}", "[" * 200_000):
         (tmp_path / "p.json").write_text(content)
-        done = run("generate", *arguments)
+        done = call("generate", *arguments)
         assert done.returncode == 2
         assert b"no readable pool" in done.stderr
         assert len(errors(done)) == 1
@@ -289,16 +294,25 @@ def test_a_pool_is_kept_in_a_file(tmp_path):
 
 def test_a_store_is_kept_in_a_file(tmp_path):
     path, found = tmp_path / "s.json", []
-    arguments = ["def add(a, b):", "--method", "suffix", "--store", str(path), "--max-tokens", "32"]
+    arguments = [
+        "def add(a, b):",
+        "--method",
+        "suffix",
+        "--store",
+        str(path),
+        "--max-tokens",
+        "32",
+        *SMALL,
+    ]
     for _ in "ab":
-        done = run("generate", *arguments, "--json")
+        done = call("generate", *arguments, "--json")
         assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout))
     assert found[0]["token_ids"] == found[1]["token_ids"]
     gained = [one["stats"]["tokens_per_forward"] for one in found]
     assert gained[1] > 2 * gained[0]
     path.write_text("{}")
-    done = run("generate", *arguments)
+    done = call("generate", *arguments)
     assert done.returncode == 2
     assert b"no readable store" in done.stderr
     assert len(errors(done)) == 1
@@ -315,15 +329,21 @@ def test_a_full_disk_is_one_line():
 
 
 def test_an_ascii_terminal_still_gets_the_text():
-    done = run(
-        "generate", "def fib(n):", "--max-tokens", "24", "--no-color", PYTHONIOENCODING="ascii"
+    done = call(
+        "generate",
+        "def fib(n):",
+        "--max-tokens",
+        "24",
+        "--no-color",
+        *SMALL,
+        PYTHONIOENCODING="ascii",
     )
     assert done.returncode == 0
     assert b"?" in done.stdout
 
 
 def test_a_draft_that_is_not_used_is_said(tmp_path):
-    done = run("generate", "x", "--draft", "demo", "--method", "suffix", "--max-tokens", "4")
+    done = call("generate", "x", "--draft", "demo", "--method", "suffix", "--max-tokens", "4")
     assert (done.returncode, done.stderr.decode().count("changes nothing")) == (0, 1)
 
 
@@ -335,17 +355,17 @@ def test_a_model_that_verifies_no_trees_is_decoded_plainly_or_refused(tmp_path):
     config.vocab_size = 2048
     new_model(config, attention="eager").float().save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(embedded.checked("target")).save_pretrained(tmp_path)
-    refused = run("generate", "def", "-m", str(tmp_path), "--no-fallback")
+    refused = call("generate", "def", "-m", str(tmp_path), "--no-fallback")
     assert refused.returncode == 2
     assert len(errors(refused)) == 1
     assert "recurrent" in refused.stderr.decode()
-    plain = run("generate", "def", "-m", str(tmp_path), "--max-tokens", "5", "--json")
+    plain = call("generate", "def", "-m", str(tmp_path), "--max-tokens", "5", "--json")
     assert json.loads(plain.stdout)["method"] == "autoregressive"
     assert plain.stderr.decode().count("it is decoded plainly") == 1
 
 
 def test_stdin_that_is_no_text():
-    done = run("generate", "-", stdin=b"\xff\xfe\x00")
+    done = call("generate", "-", stdin=b"\xff\xfe\x00")
     assert (done.returncode, done.stdout) == (2, b"")
     assert "UTF-8" in done.stderr.decode()
 
@@ -354,13 +374,13 @@ def test_stdin_that_is_no_text():
     "command", ["demo", "generate", "chat", "bench", "report", "tune", "methods", "doctor"]
 )
 def test_help_has_examples_and_defaults(command):
-    shown = run(command, "--help").stdout.decode()
+    shown = call(command, "--help").stdout.decode()
     assert "Examples:" in shown
     assert f"leapdecode {command}" in shown
 
 
 def test_help_names_every_command():
-    shown = run("--help").stdout.decode()
+    shown = call("--help").stdout.decode()
     assert all(command in shown for command in ("demo", "generate", "chat", "methods", "doctor"))
 
 

@@ -30,6 +30,7 @@ def graphs():
     return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
+@pytest.mark.slow
 def test_same_text_and_no_further_graph(light, compiled):
     """Contexts, rows and caches of many sizes; all graphs were made when the model was loaded."""
     samplings, made = [SamplingParams(90, 0.0), SamplingParams(90, 1.0, seed=2)], graphs()
@@ -47,6 +48,7 @@ def test_same_text_and_no_further_graph(light, compiled):
     assert graphs() == made
 
 
+@pytest.mark.slow
 def test_two_graphs_serve_all_layers():
     """Texts below and beyond a sliding window, which one of the two layers has."""
     torch.set_num_threads(1)
@@ -60,14 +62,17 @@ def test_two_graphs_serve_all_layers():
     assert graphs() == before + 2
 
 
-def test_many_layers_are_one_graph():
+@pytest.mark.slow
+def test_many_layers_are_one_graph_whose_weights_are_not_packed():
     torch.set_num_threads(1)
     config, before = CONFIGS["llama"](), graphs()
     config.num_hidden_layers = 9
-    prepare(new_model(config), compiled=True)
+    runner = prepare(new_model(config, torch.float32), prepack=True, compiled=True)
     assert graphs() == before + 2
+    assert runner.prepacked is None
 
 
+@pytest.mark.slow
 def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch):
     rows, forward = [], CompiledForward.__call__
 
@@ -88,6 +93,7 @@ def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch)
     assert compiled.runner.compiled.uncompiled == 0
 
 
+@pytest.mark.slow
 def test_row_costs_are_kept_apart(light, compiled):
     assert curve_key(compiled.runner, 1) != curve_key(light.runner, 1)
     assert curve_key(compiled.runner, 2) == curve_key(light.runner, 2)

@@ -60,24 +60,23 @@ def same(one, other):
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"),
+    ("name", "dtype", "examined"),
     [
-        ("llama", torch.float32), ("llama", torch.bfloat16), ("llama", torch.float64),
-        ("gemma3", torch.float32), ("gpt2", torch.float32), ("gemma3", torch.bfloat16),
+        ("llama", torch.float32, False), ("llama", torch.bfloat16, True),
+        ("llama", torch.float64, False), ("gemma3", torch.float32, True),
+        ("gpt2", torch.float32, False), ("gemma3", torch.bfloat16, False),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("examined", [False, True], ids=["found meanwhile", "known"])
 def test_every_method_leaves_the_keys_and_values_of_plain_decoding(name, dtype, examined):
     llm, hits = pair(name, dtype, examined), 0
-    for prompt, samplings in zip(prompts()[:2], (SAMPLINGS, SAMPLINGS[:1]), strict=True):
-        for sampling in samplings:
-            plain, states = cached(llm, prompt, "autoregressive", sampling)
-            assert plain.exact
-            for method in METHODS:
-                result, found = cached(llm, prompt, method, sampling)
-                assert result.token_ids == plain.token_ids, method
-                assert same(found, states), method
-                hits += max(result.stats.accepted_lengths) > 1
+    for prompt, sampling in zip(prompts()[:2], SAMPLINGS, strict=True):
+        plain, states = cached(llm, prompt, "autoregressive", sampling)
+        assert plain.exact
+        for method in METHODS:
+            result, found = cached(llm, prompt, method, sampling)
+            assert result.token_ids == plain.token_ids, method
+            assert same(found, states), method
+            hits += max(result.stats.accepted_lengths) > 1
     assert hits > 3
 
 
@@ -86,7 +85,7 @@ def branches(llm):
     samplings.
     """
     verdicts = []
-    for prompt in prompts()[:4]:
+    for prompt in prompts()[:2]:
         for sampling in SAMPLINGS:
             _, states = cached(llm, prompt, "autoregressive", sampling)
             verdicts += [same(cached(llm, prompt, m, sampling)[1], states) for m in BRANCHING]
@@ -117,12 +116,12 @@ def alone():
     return llm, asked, texts
 
 
-@pytest.mark.parametrize("sampling", [0, 1], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("method", ["autoregressive", *METHODS])
-def test_a_text_does_not_depend_on_its_company(alone, method, sampling):
+@pytest.mark.parametrize("number", range(1 + len(METHODS)), ids=["autoregressive", *METHODS])
+def test_a_text_does_not_depend_on_its_company(alone, number):
     """Batches whose members come and go, two or four at a time."""
     llm, asked, texts = alone
-    size = 2 if (METHODS.index(method) if method in METHODS else 1) % 2 == sampling else 4
+    method, sampling = ["autoregressive", *METHODS][number], number % 2
+    size = (2, 4)[number // 2 % 2]
     together = llm.generate(asked, method=method, sampling=SAMPLINGS[sampling], batch_size=size)
     assert [r.token_ids for r in together] == texts[sampling]
 
@@ -154,9 +153,9 @@ def test_trees_larger_than_what_was_compared_are_cut():
 def test_end_tokens_and_limits_among_what_is_carried():
     """Texts that end by an end token, a stop token or the limit, behind an accepted branch."""
     llm = pair()
-    for prompt in prompts()[:4]:
+    for prompt, end in zip(prompts()[:3], (2, 5, 3), strict=True):
         whole = llm.generate(prompt, method="autoregressive", sampling=SAMPLINGS[0]).token_ids
-        for end in (2, 5):
+        if end:
             limit = SamplingParams(max_tokens=end, ignore_eos=True)
             stop = SamplingParams(max_tokens=24, ignore_eos=True, stop_token_ids=[whole[end]])
             for sampling in (limit, stop):
@@ -185,7 +184,7 @@ def test_a_carried_token_that_is_refused():
 
     exact_trees.Carried.of = classmethod(wrong)
     try:
-        for prompt in prompts()[:4]:
+        for prompt in prompts()[:2]:
             for sampling in SAMPLINGS:
                 _, states = cached(llm, prompt, "autoregressive", sampling)
                 for method in BRANCHING:

@@ -327,6 +327,7 @@ def test_rows_cost_as_a_staircase(tmp_path):
     assert times.ratio(7) > 1.6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (REAL / "smollm2").exists(), reason="make real puts it there")
 def test_smollm2_says_what_it_says_in_float32():
     """And not what it says in bfloat16."""
@@ -348,6 +349,7 @@ def test_smollm2_says_what_it_says_in_float32():
     assert apart(load_model(folder, "cpu"), whole, words) > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.skipif(not (REAL / "smollm2").exists(), reason="make real puts it there")
 def test_one_copy_is_in_memory():

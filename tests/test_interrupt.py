@@ -60,6 +60,7 @@ def test_a_callback_ends_one_text_and_the_others_go_on(llm):
     assert [found[n].token_ids for n in (0, 2)] == [whole[n].token_ids for n in (0, 2)]
 
 
+@pytest.mark.slow
 def test_the_command_says_so_and_ends_with_130():
     # what a shell starts in the background inherits that SIGINT is ignored
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)

@@ -67,8 +67,8 @@ def in_turn(architecture):
 
 @pytest.mark.parametrize("architecture", CONFIGS)
 def test_every_method_gives_the_text_of_plain_decoding(architecture):
-    """Texts of three lengths; one by one or together the same loops decode."""
-    on, some = runner(architecture), (0, 4, 7)
+    """Texts of two lengths; one by one or together the same loops decode."""
+    on, some = runner(architecture), (0, 5)
     plain = {
         name: texts(decode(on, prompts(), params=params, only=some))
         for name, params in SAMPLED.items()
@@ -94,7 +94,7 @@ def test_every_option_gives_the_text_of_plain_decoding(architecture, sampling):
 @pytest.mark.parametrize("architecture", [*CONFIGS, *MORE_CONFIGS])
 def test_greedy_plain_decoding_equals_transformers(architecture):
     on = runner(architecture)
-    for sequence in decode(on, prompts(), params=GREEDY, only=(0, 4, 7)):
+    for sequence in decode(on, prompts(), params=GREEDY, only=(0, 6)):
         ids = torch.tensor([sequence.tokens[: sequence.prompt_length]])
         theirs = model(architecture).generate(
             ids, max_new_tokens=24, do_sample=False, attention_mask=torch.ones_like(ids)
@@ -106,17 +106,16 @@ def test_greedy_plain_decoding_equals_transformers(architecture):
 SHAPES = ("lookahead", "hybrid", "multi_candidate")
 
 
-@pytest.mark.parametrize("architecture", MORE_CONFIGS)
-def test_further_architectures(architecture):
-    on, params = runner(architecture), SAMPLED["warm"]
+@pytest.mark.parametrize("number", range(len(MORE_CONFIGS)), ids=MORE_CONFIGS)
+def test_further_architectures(number):
+    on, params = runner(list(MORE_CONFIGS)[number]), SAMPLED["warm"]
+    name = SHAPES[number % 3]
+    options = VARIANTS.get(name, [{}])[0]
     plain = texts(decode(on, prompts(), params=params, only=(0, 4, 7)))
-    for name in SHAPES:
-        options = VARIANTS.get(name, [{}])[0]
-        found = decode(on, prompts(), name, 8, params, only=(0, 4, 7), **options)
-        assert texts(found) == plain, name
+    assert texts(decode(on, prompts(), name, 8, params, only=(0, 4, 7), **options)) == plain
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gpt2", "gemma3", "mistral"])
+@pytest.mark.parametrize("architecture", ["gpt2", "gemma3"])
 def test_eager_attention(architecture):
     on = Runner(new_model(CONFIGS[architecture](), attention="eager"))
     plain = texts(decode(runner(architecture), prompts(3)))
@@ -157,7 +156,7 @@ def test_penalties_bias_and_own_processors_apply_at_every_node():
 @pytest.mark.parametrize("penalty", [0.8, 1.7])
 def test_repetition_penalty_is_transformers_own(penalty):
     params = SamplingParams(max_tokens=32, repetition_penalty=penalty)
-    for sequence in decode(runner("llama"), prompts(), "lookahead", 8, params):
+    for sequence in decode(runner("llama"), prompts(), "lookahead", 8, params, only=(0, 4, 7)):
         ids = torch.tensor([sequence.tokens[: sequence.prompt_length]])
         theirs = model("llama").generate(
             ids, max_new_tokens=32, repetition_penalty=penalty, attention_mask=torch.ones_like(ids)
@@ -166,9 +165,9 @@ def test_repetition_penalty_is_transformers_own(penalty):
 
 
 def test_batch_sizes_and_seeds():
-    params = [SamplingParams(max_tokens=24, temperature=1.0, seed=seed) for seed in range(3)]
-    found = [texts(decode(runner("llama"), prompts(), "lookahead", 3, p)) for p in params]
-    assert found == [texts(decode(runner("llama"), prompts(), params=p)) for p in params]
+    params = [SamplingParams(max_tokens=24, temperature=1.0, seed=seed) for seed in range(2)]
+    found = [texts(decode(runner("llama"), prompts(5), "lookahead", 3, p)) for p in params]
+    assert found == [texts(decode(runner("llama"), prompts(5), params=p)) for p in params]
     assert all(a != b for a, b in itertools.combinations(found, 2))
 
 

@@ -77,6 +77,7 @@ def opened(browser, tmp_path, traces, width=1100, **more):
     return shown, asked, errors
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("width", [390, 1100])
 def test_all_views_work_by_mouse_and_keyboard(llm, browser, tmp_path, width):
@@ -111,6 +112,7 @@ def test_all_views_work_by_mouse_and_keyboard(llm, browser, tmp_path, width):
     shown.close()
 
 
+@pytest.mark.slow
 @needs_browser
 def test_text_that_looks_like_html_stays_text(llm, browser, tmp_path):
     result, trace = traced(llm, EVIL, "auto")
@@ -130,6 +132,7 @@ def test_text_that_looks_like_html_stays_text(llm, browser, tmp_path):
     shown.close()
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_schedule_is_drawn(browser, tmp_path):
     schedule = [
@@ -146,6 +149,7 @@ def test_a_schedule_is_drawn(browser, tmp_path):
     shown.close()
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_served_page_races_and_talks(browser):
     with serving() as served:

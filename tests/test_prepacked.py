@@ -28,8 +28,10 @@ def forwards(model):
     return [module for module in model.modules() if "forward" in module.__dict__]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [*((name, torch.float32) for name in LINEAR), ("llama", torch.bfloat16)],
+)
 def test_logits_are_the_models_up_to_rounding(name, dtype):
     model, runner, packed = packed_of(name, dtype)
     if packed is None:
@@ -105,9 +107,9 @@ def test_nothing_to_pack():
         assert packed is None or all(len(one.sizes) == 1 for one in packed.packed)
 
 
-def test_same_texts_by_packed_layers_and_by_a_twin():
-    """The embedded pair in float32; a second LLM on the same model shares the packed weights."""
-    llm = LLM("demo", prepack=True, exact=False)
+def test_same_texts_by_packed_layers_and_by_a_twin(llm):
+    """The embedded draft in float32; a second LLM on the same model shares the packed weights."""
+    llm = LLM(llm.draft, llm.tokenizer, draft=llm.draft, prepack=True, exact=False)
     twin = LLM(llm.model, llm.tokenizer, draft=llm.draft, prepack=True, exact=False)
     assert twin.runner.prepacked is llm.runner.prepacked is not None
     for temperature, methods in ((0.0, ["lookahead"]), (0.9, ["auto", "ouroboros"])):
@@ -157,12 +159,6 @@ def test_its_weights_are_packed_anew_when_they_change(half, factor):
     assert float((by_half - plain).abs().max() / plain.std()) < 0.2
     unpacked = [linears for linears in packed.packed if isinstance(linears.held, torch.Tensor)]
     assert bool(unpacked) == (factor == 1e6)
-
-
-def test_it_is_not_packed_where_it_is_compiled(half):
-    assert prepare(half, prepack=True).prepacked is not None
-    runner = prepare(half, prepack=True, compiled=True)
-    assert runner.prepacked is None
 
 
 def test_a_wrong_argument():

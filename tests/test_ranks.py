@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import run
+from commands import call
 from ranks_script import texts
 from tiny import CONFIGS
 
@@ -45,6 +45,7 @@ def test_every_method_on_every_rank(tmp_path):
     check_equal(tmp_path, 24, names())
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_text_of_one_process():
     """Both processes decode; the first one shows it."""
     # the probe of exact decoding takes many small forwards, and two processes wait for each other
@@ -58,7 +59,7 @@ def test_the_command_prints_the_text_of_one_process():
 
 def test_a_command_for_one_process_says_so():
     started = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "RANK": "0"}
-    done = run("tree", "solve", "How many?", text=True, **started)
+    done = call("tree", "solve", "How many?", text=True, **started)
     assert done.returncode == 2
     assert "this command runs in one process; torchrun serves generate" in done.stderr
 

@@ -14,7 +14,7 @@ from leapdecode.model.runner import Runner
 from leapdecode.reasoning import STRATEGIES, Ask, Executor, solve
 from leapdecode.verify import noise
 
-SMALL = {"thoughts": 3, "breadth": 1, "depth": 2}
+SMALL = {"thoughts": 2, "breadth": 1, "depth": 2}
 QUESTION = "Tom has 3 bags with 8 pens each. He loses 5 pens. How many pens are left?"
 SAMPLED = SamplingParams(temperature=1.0, seed=2)
 WAYS = [

@@ -34,7 +34,7 @@ def test_few_numbers_of_rows_and_of_slots():
 @pytest.mark.parametrize("architecture", CONFIGS)
 def test_the_text_is_the_same(architecture):
     """Lengths on both sides of a recorded shape's, alone and in batches."""
-    params, some = SamplingParams(max_tokens=32, temperature=1.0, seed=3), (0, 3, 5, 7)
+    params, some = SamplingParams(max_tokens=24, temperature=1.0, seed=3), (0, 5, 7)
     plain = texts(decode(runner(architecture), prompts(), params=params, only=some))
     recorded = runner_of(architecture)
     for name, batch_size in (("auto", 3), ("lookahead", 1)):

@@ -127,7 +127,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", UNREAD)
-@pytest.mark.parametrize("method", ["autoregressive", "lookahead", "prompt_lookup"])
+@pytest.mark.parametrize("method", ["lookahead"])
 def test_a_window_that_the_code_does_not_read_changes_nothing(name, method):
     """Transformers' caches believe it, so the reference is the same model without it."""
     stated, plain = (new_model(LlamaConfig(**GROUPED, **more)) for more in (UNREAD[name], {}))
@@ -143,8 +143,9 @@ def test_a_window_that_the_code_does_not_read_changes_nothing(name, method):
         assert cacheless.tolist() == theirs.tolist()
 
 
-@pytest.mark.parametrize("name", ["mistral", "gemma3"])
-@pytest.mark.parametrize("method", ["autoregressive", "lookahead", "prompt_lookup"])
+@pytest.mark.parametrize(
+    ("name", "method"), [("mistral", "prompt_lookup"), ("gemma3", "lookahead")]
+)
 def test_a_window_that_the_code_reads_counts(name, method):
     model, given = new_model(CONFIGS[name]()), prompts(4)
     found = LLM(model).generate(given, method=method, sampling=SamplingParams(max_tokens=24))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from served import HOST, serving
 
-from leapdecode import SamplingParams
+from leapdecode import LLM, SamplingParams
 from leapdecode.server.bodies import Completion
 from leapdecode.server.fields import StructuredOutputs
 from leapdecode.server.grammars import Grammar, grammar_of
@@ -19,9 +19,9 @@ CHAT = [{"role": "user", "content": "Tom has 3 bags with 4 apples each."}]
 
 
 @pytest.fixture(scope="module")
-def served():
-    with serving() as one:
-        yield one
+def served(llm):
+    with serving(LLM(llm.draft, llm.tokenizer, draft=llm.draft, exact=True)) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +179,8 @@ def test_errors_have_openais_form(client):
         client.completions.create(model="demo", prompt=[5] * 3000)
 
 
-def test_metrics_count_what_was_done():
-    with serving() as served:
+def test_metrics_count_what_was_done(quick):
+    with serving(quick) as served:
         body = {"prompt": PROMPT, "max_tokens": 10, "temperature": 0}
         _, found = served.ask("/v1/completions", body)
         page = served.fetch("/metrics")[1]

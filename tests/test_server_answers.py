@@ -21,9 +21,9 @@ ASKED = [{"role": "user", "content": "What is a river known for?"}]
 
 
 @pytest.fixture(scope="module")
-def served():
-    with serving(LLM("demo", dtype="float64", exact=False)) as one:
-        yield one
+def served(light):
+    with serving(light) as server:
+        yield server
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ import pytest
 from huggingface_hub import InferenceClient
 from served import HOST, serving
 
-from leapdecode import LLM
-
 ASKED = [{"role": "user", "content": "What is a river known for?"}]
 TALK = [
     {"role": "system", "content": "You answer in one sentence."},
@@ -34,9 +32,9 @@ column: /[a-z_]{1,8}/
 
 
 @pytest.fixture(scope="module")
-def served():
-    with serving(LLM("demo"), max_tokens=120) as one:
-        yield one
+def served(quick):
+    with serving(quick, max_tokens=120) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,9 @@ from leapdecode.server.grammars import Grammar, Grammars, grammar_of
 
 
 @pytest.fixture(scope="module")
-def llm():
-    return LLM("demo", exact=False)
+def llm(quick):
+    """Few layers do: what is tested here is not the model."""
+    return LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=False)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,11 @@ BOMBS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BOMBS)
+SLOW = BOMBS.keys() - {"a long count", "no text at all"}  # those take a second each
+FORMS = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in BOMBS]
+
+
+@pytest.mark.parametrize("name", FORMS)
 def test_a_form_that_is_too_dear_is_refused_before_it_joins(grammars, name):
     """The process goes on, whatever becomes of the one that compiles."""
     with pytest.raises(OptionError, match="cannot be used"):
@@ -209,6 +214,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_a_thread_that_does_not_end():
     process = subprocess.Popen(
         [sys.executable, "-c", STUCK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -12,9 +12,11 @@ import time
 
 import openai
 import pytest
-from commands import run
+from commands import call
 from served import HOST, serving
 from test_server import CHAT, PROMPT
+
+from leapdecode import LLM
 
 COMPLETION = {"prompt": PROMPT, "max_tokens": 3}
 CHATTING = {"messages": CHAT, "max_tokens": 3}
@@ -67,6 +69,12 @@ RAW = [
     b'{"prompt": "a", "temperature": Infinity}', b"[" * 100_000, b'{"a":' * 5_000,
     b'{"prompt": "a"} x', b"\x1f\x8b\x08\x00", b"prompt=a&n=1", b"{'prompt': 'a'}",
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def llm(quick):
+    """Few layers do: what is tested here is not the model."""
+    return LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=False)
 
 
 @pytest.fixture(scope="module")
@@ -303,12 +311,13 @@ def start_command(*more):
 def test_a_port_in_use_is_one_line_before_the_model_is_loaded():
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        done = run("serve", "--port", port, "-m", "/no/such/model", text=True)
+        done = call("serve", "--port", port, "-m", "/no/such/model", text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot listen at 127.0.0.1, port {port}")
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tokens", "grace"), [(60, 60), (1900, 1)])
 def test_sigterm_lets_streams_end(tokens, grace):
     """Ten streams end whole, or within the grace time with an error."""

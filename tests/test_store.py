@@ -19,9 +19,9 @@ pytestmark = pytest.mark.usefixtures("whole_trees")
 
 SHORT = SamplingParams(max_tokens=12)
 GARBAGE = SamplingParams(max_tokens=10, temperature=0.8)
-SAMPLED = SamplingParams(max_tokens=64, temperature=0.8, seed=3)
-PARAMS = {"greedy": SamplingParams(max_tokens=64), "sampled": SAMPLED}
-NODES, TEXTS = 32, prompts()[2:6]
+SAMPLED = SamplingParams(max_tokens=48, temperature=0.8, seed=3)
+PARAMS = {"greedy": SamplingParams(max_tokens=48), "sampled": SAMPLED}
+NODES, TEXTS = 24, prompts()[2:5]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,9 @@ def texts_of(store):
     return [list(text) for texts in store.prompts.values() for text in texts.values()]
 
 
-@pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS)
-@pytest.mark.parametrize("method", ["suffix", "hybrid"])
+@pytest.mark.parametrize(
+    ("method", "params"), [("suffix", PARAMS["greedy"]), ("hybrid", PARAMS["sampled"])]
+)
 def test_the_second_pass_is_faster_and_the_text_the_same(small, method, params):
     plain = ids(small.generate(TEXTS, method="autoregressive", sampling=params, stream="a"))
     wanted = {"method": method, "sampling": params, "stream": "a", "nodes": NODES}

@@ -289,6 +289,7 @@ def kill_and_resume(tmp_path, kills, limit, longest):
     return alive
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_with_the_same_bytes(tmp_path):
     assert kill_and_resume(tmp_path, 1, 8, 0.3) == 1
 

@@ -36,17 +36,14 @@ def three(tmp_path):
     return file
 
 
-def test_the_table_counts_and_names_what_failed(three):
+@pytest.mark.slow
+def test_a_result_is_in_the_table_and_kept_until_something_changes(three):
     done = versions(three)
     assert done.returncode == 1, done.stderr
     row = next(line for line in done.stdout.splitlines() if line.startswith("│"))
-    found = [cell.strip() for cell in row.strip("│").split("│")]
-    assert found[:5] == [transformers.__version__, "1", "1", "0", "1"]
+    cells = [cell.strip() for cell in row.strip("│").split("│")]
+    assert cells[:5] == [transformers.__version__, "1", "1", "0", "1"]
     assert f"{transformers.__version__} test_three.py::test_fails" in done.stdout
-
-
-def test_a_result_is_kept_until_something_changes(three):
-    versions(three)
     (log,) = three.parent.glob("out/results/*/test_three.log")
     log.write_text("kept")
     versions(three)
@@ -58,6 +55,7 @@ def test_a_result_is_kept_until_something_changes(three):
     assert versions(three).returncode == 0
 
 
+@pytest.mark.slow
 def test_what_ends_without_a_report_is_an_error(three):
     done = versions(three, "--no-such-option")
     assert done.returncode == 1

@@ -4,7 +4,6 @@ import functools
 
 from leapdecode.errors import UnknownName, with_suggestions
 from leapdecode.plugins import find_classes
-
 from leapdecode_bench.tasks.base import Task
 
 

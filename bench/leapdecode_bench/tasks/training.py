@@ -3,7 +3,6 @@
 from typing import Any
 
 from leapdecode.errors import OptionError, UnknownName, with_suggestions
-
 from leapdecode_bench.tasks.public.loading import is_public, load, named
 from leapdecode_bench.tasks.public.registry import names as set_names
 from leapdecode_bench.tasks.registry import find, names

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from leapdecode.reasoning.answers import final_choice
-
 from leapdecode_bench.tasks.base import Example, Split, Task
 from leapdecode_bench.tasks.choice.amounts import budget, counts, timetable
 from leapdecode_bench.tasks.choice.days import busy_days, calendar, free_days

@@ -9,7 +9,6 @@ from leapdecode.reasoning.tasks.math_prompts import (
     sub_question_prompt,
     value_prompt,
 )
-
 from leapdecode_bench.tasks.math.task import Math
 
 __all__ = [

@@ -16,7 +16,6 @@ from leapdecode.reasoning.tasks.math_prompts import (
     sub_question_prompt,
     value_prompt,
 )
-
 from leapdecode_bench.tasks.base import Example, Split, Task
 from leapdecode_bench.tasks.math.events import words
 from leapdecode_bench.tasks.math.problems import Problem, draw_problem

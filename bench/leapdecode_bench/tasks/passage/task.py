@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from leapdecode.reasoning.answers import parse_value
-
 from leapdecode_bench.tasks.base import Example, Split, Task
 from leapdecode_bench.tasks.passage.writing import End, analysis, ends, fill, paragraphs, words
 

@@ -3,7 +3,6 @@
 import re
 
 from leapdecode.reasoning.answers import final_number
-
 from leapdecode_bench.tasks.public.base import Hub, Item
 from leapdecode_bench.tasks.public.reasoned import Reasoned
 from leapdecode_bench.tasks.public.rows import Row

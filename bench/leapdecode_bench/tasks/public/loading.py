@@ -12,7 +12,6 @@ from leapdecode.errors import (
     UnknownName,
     with_suggestions,
 )
-
 from leapdecode_bench.tasks.public.base import Item, PublicSet
 from leapdecode_bench.tasks.public.reading import Found, needs, numbered, saved_rows
 from leapdecode_bench.tasks.public.registry import find, names

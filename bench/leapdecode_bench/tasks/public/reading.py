@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from leapdecode.errors import OptionError, TaskError
-
 from leapdecode_bench.tasks.public.rows import Row, RowError
 
 LISTS = ("examples", "data", "rows")  # of a JSON object, where its rows may stand

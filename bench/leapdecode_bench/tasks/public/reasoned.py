@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 from leapdecode.reasoning.answers import final_choice
-
 from leapdecode_bench.tasks.public.base import Item, PublicSet
 from leapdecode_bench.tasks.public.shots import STOP, chains
 

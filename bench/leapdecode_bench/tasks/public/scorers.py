@@ -5,7 +5,6 @@ from fractions import Fraction
 from typing import Any
 
 from leapdecode.reasoning.answers import final_number
-
 from leapdecode_bench.tasks import sandbox
 
 SECONDS, MEMORY = 4.0, 512  # that a program with its tests may take, MiB

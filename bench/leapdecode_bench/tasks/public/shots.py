@@ -3,7 +3,6 @@
 from typing import Any
 
 from leapdecode.errors import OptionError
-
 from leapdecode_bench.tasks.data import load_toml
 
 STOP = ("\nQuestion:",)  # where a model goes on with a question of its own

@@ -1,7 +1,6 @@
 """StrategyQA (Geva et al., 2021): yes or no behind several steps."""
 
 from leapdecode.reasoning.answers import final_choice
-
 from leapdecode_bench.tasks.public.base import Hub, Item
 from leapdecode_bench.tasks.public.reasoned import Reasoned
 from leapdecode_bench.tasks.public.rows import MISSING, Row

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from leapdecode.errors import TaskError
-
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
 from leapdecode_bench.tasks.public.reading import Found, numbered, read_rows, text_of
 from leapdecode_bench.tasks.public.rows import Row
