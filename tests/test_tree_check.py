@@ -294,3 +294,10 @@ def test_weights_that_change_in_a_text_are_no_reason_to_refuse_a_model(joins):
 
 class Other(torch.nn.Module):
     """A module that changes which kernels may run."""
+
+
+def test_half_precision_may_be_further_off_and_others_may_not():
+    assert tolerance(0.0, torch.bfloat16) == pytest.approx(0.1)
+    assert tolerance(0.025, torch.float16) == pytest.approx(0.125)
+    assert tolerance(1.0, torch.bfloat16) == 0.5
+    assert tolerance(1e-4, torch.float32) == pytest.approx(3e-4)
