@@ -13,6 +13,7 @@ from leapdecode.model import kv_cache, masks, tree_check
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.masks import MaskForm, RowPlan
 from leapdecode.model.plain import PlainRunner
+from leapdecode.model.yardstick import tolerance
 
 LONG = SamplingParams(max_tokens=40, ignore_eos=True)
 METHODS = ("hybrid", "lookahead", "jacobi")

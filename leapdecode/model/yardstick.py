@@ -20,8 +20,8 @@ from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.traits import forward_parameters, input_device
 
 FACTOR = 3.0  # a wrong mask moves logits by more than this many times what rounding does
-# In half precision the yardstick is one draw of a wide noise: of 1,912 right comparisons of a model in
-# bfloat16 eight were beyond 3 times it, and the furthest at 4.2.
+# In half precision the yardstick is one draw of a wide noise: of 1,912 right comparisons of a model
+# in bfloat16 eight were beyond 3 times it, and the furthest at 4.2.
 HALF_FACTOR = 5.0
 # rounding is at least this (float64 models use float32 inside)
 FLOORS = {torch.float64: 1e-6, torch.float32: 1e-5}
