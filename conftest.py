@@ -82,23 +82,29 @@ def whole_trees(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def llm():
-    """The embedded pair in float32."""
+def embedded_pair():
+    """The embedded pair in float32, whatever a module calls `llm`."""
     return LLM("demo", device="cpu")
 
 
 @pytest.fixture(scope="session")
-def quick(llm):
-    """The embedded draft in float32 as a target, and as its draft a copy that is off by some noise:
-    for many runs.
-    """
-    return _small_pair(llm, torch.float32)
+def llm(embedded_pair):
+    """The embedded pair in float32."""
+    return embedded_pair
 
 
 @pytest.fixture(scope="session")
-def light(llm):
+def quick(embedded_pair):
+    """The embedded draft in float32 as a target, and as its draft a copy that is off by some noise:
+    for many runs.
+    """
+    return _small_pair(embedded_pair, torch.float32)
+
+
+@pytest.fixture(scope="session")
+def light(embedded_pair):
     """As `quick`, in float64: rounding decides nothing."""
-    return _small_pair(llm, torch.float64)
+    return _small_pair(embedded_pair, torch.float64)
 
 
 def _small_pair(llm, dtype):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from served import HOST, serving
 
-from leapdecode import LLM, SamplingParams
+from leapdecode import SamplingParams
 from leapdecode.server.bodies import Completion
 from leapdecode.server.fields import StructuredOutputs
 from leapdecode.server.grammars import Grammar, grammar_of
@@ -19,8 +19,8 @@ CHAT = [{"role": "user", "content": "Tom has 3 bags with 4 apples each."}]
 
 
 @pytest.fixture(scope="module")
-def served(llm):
-    with serving(LLM(llm.draft, llm.tokenizer, draft=llm.draft, exact=True)) as server:
+def served():
+    with serving() as server:
         yield server
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -352,7 +353,7 @@ def test_fixed_streams_draw_alike(small):
     assert ids(small.generate([one, two], **drawn)) == ids(
         small.generate([one, two], stream=0, **drawn)
     )
-    drawn["sampling"] = SamplingParams(max_tokens=64, temperature=0.8, seed=3, n=2)
+    drawn["sampling"] = replace(SAMPLED, n=2)
     samples = ids(small.generate(one, stream="a", **drawn))
     del drawn["sampling"]
     for sample in range(2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
 import math
 import os
@@ -152,16 +153,18 @@ def bound(host: str, port: int) -> socket.socket:
     """A socket at an address, port 0 being any free one; nobody is let in yet. Raises
     `OptionError`.
     """
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-    except OSError as error:
-        raise OptionError(
-            f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port"
-        ) from error
-    return found
+    with contextlib.ExitStack() as opened:  # closes the socket where it cannot be bound
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = opened.enter_context(socket.socket(family, kind))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except OSError as error:
+            raise OptionError(
+                f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port"
+            ) from error
+        opened.pop_all()
+    return listener
 
 
 def serve(
