@@ -71,6 +71,7 @@ def test_layers_computed_on_two_devices_are_refused(tmp_path, tokenizer, place):
 
 
 def test_without_accelerate_it_says_so(monkeypatch):
+    target = str(embedded.checked("target"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match="needs the package accelerate"):
-        load_model(str(embedded.checked("target")), "offload")
+        load_model(target, "offload")
