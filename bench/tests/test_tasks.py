@@ -1,7 +1,9 @@
 """What every task has in common: names, kinds, prompts, exact scores."""
 
 import hashlib
+import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,10 @@ import pytest
 
 import leapdecode_bench.tasks
 from leapdecode.errors import UnknownName
+from leapdecode.model.embedded import examples
+from leapdecode.reasoning.fastcot.questions import ShippedSource
+from leapdecode.reasoning.tasks.math import MathTree
+from leapdecode_bench.reasoning.questions import find as find_questions
 from leapdecode_bench.tasks import registry
 from leapdecode_bench.tasks.registry import find, names
 
@@ -119,3 +125,24 @@ def test_the_scorer_tells_right_from_empty_and_from_others(name, kind):
         if a.completion != b.completion
     ]
     assert sum(others) / len(others) < 0.7  # an evaluation has few different answers
+
+
+def test_the_demo_pairs_examples_are_the_first_problems():
+    """A number names the same problem with this package and without it."""
+    tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "demo_examples.py"))
+    tour = [json.loads(line) for line in examples("tour.jsonl").read_text().splitlines()]
+    assert tour == tool["tour"]()
+    trees = [json.loads(line) for line in examples("trees.jsonl").read_text().splitlines()]
+    drawn = MathTree().questions(len(trees))
+    assert [(problem["text"], problem["answer"]) for problem in trees] == [
+        (question.text, question.facts["answer"]) for question in drawn
+    ]
+    shipped = ShippedSource()
+    task = find_questions("math")
+    for shots in (0, 4):
+        pairs = zip(shipped.questions(20, 0, shots), task.questions(20, 0, shots), strict=True)
+        for question, wanted in pairs:
+            assert (question.question, question.prompt) == (wanted.question, wanted.prompt)
+            for answer in ("18", " 50.", "none"):
+                assert question.score(answer) == wanted.score(answer)
+    assert shipped.ask("How many?", 4) == task.ask("How many?", 4)

@@ -53,6 +53,17 @@ def options(
     """Decode several tokens per forward pass, without changing one character of the output."""
 
 
+# commands of leapdecode-bench: the group, the name, what it does
+MEASURING = (
+    (app, "bench", "Measure methods against plain decoding."),
+    (app, "report", "Make the page and the plots of a run anew."),
+    (app, "tune", "Find the best options of a method for a model and a task."),
+    (tree, "compare", "Compare ways to execute a search."),
+    (fastcot, "compare", "Compare ways to answer."),
+    (cllm, "evaluate", "Hold a trained model against the one it was trained from."),
+)
+
+
 def _add_bench() -> None:
     """Add the commands of leapdecode-bench; where that is not installed, what says so."""
     add = bench_part("commands")
@@ -64,22 +75,16 @@ def _add_bench() -> None:
 
 
 def _add_missing(group: typer.Typer, name: str, help_text: str) -> None:
-    context = {"ignore_unknown_options": True, "allow_extra_args": True}
+    any_arguments = {"ignore_unknown_options": True, "allow_extra_args": True}
 
-    @group.command(name, context_settings=context, help=f"{help_text} Needs leapdecode-bench.")
+    @group.command(
+        name, context_settings=any_arguments, help=f"{help_text} Needs leapdecode-bench."
+    )
     @reports_errors
     def missing(context: typer.Context) -> None:
         raise bench_is_missing(f"`{context.command_path}`")
 
 
-MEASURING = (
-    (app, "bench", "Measure methods against plain decoding."),
-    (app, "report", "Make the page and the plots of a run anew."),
-    (app, "tune", "Find the best options of a method for a model and a task."),
-    (tree, "compare", "Compare ways to execute a search."),
-    (fastcot, "compare", "Compare ways to answer."),
-    (cllm, "evaluate", "Hold a trained model against the one it was trained from."),
-)
 for command in (demo, generate, chat, methods, doctor, distill):
     app.command()(command)
 app.command(context_settings={"auto_envvar_prefix": PREFIX})(serve)

@@ -86,7 +86,9 @@ def distill(
 
       leapdecode distill path/to/model --task code/source --share 0.1 --output drafted --resume
     """
-    from leapdecode.training.distill import TRAINING, Distilling
+    from leapdecode.core import SamplingParams
+    from leapdecode.training.distill import DRAFT, TRAINING, Distilling
+    from leapdecode.training.prompts import encoded
     from leapdecode.training.pruning import check_share
 
     folder = needed(output)
@@ -114,16 +116,16 @@ def distill(
     except KeyboardInterrupt:
         tell_how_to_go_on()
         raise
+    llm = replace(plain, draft=str(folder / DRAFT)).open(prefix_cache=False)
+    sampling = SamplingParams(max_tokens=max_tokens)
     if drafts is None:
-        report = agreed(plain, folder, held_out, size, max_tokens)
+        prompts_of = encoded(held_out, llm.tokenizer, llm.runner.vocabulary)
+        report = agreed(llm, [prompt.ids for prompt in prompts_of], sampling, size)
+        present = show
     else:
-        report = drafts.measured(plain, folder, test, held_out, size, max_tokens)
-    if json:
-        print_json(report)
-    elif drafts is None:
-        show(report, folder)
-    else:
-        drafts.show(report, folder)
+        report = drafts.measured(llm, folder, test, held_out, sampling, size)
+        present = drafts.show
+    print_json({"schema": 1, **report}) if json else present(report, folder)
 
 
 def made(
@@ -163,20 +165,14 @@ def made(
 
 
 def agreed(
-    models: Models, folder: Path, held_out: Sequence[Any], size: Mapping[str, Any], max_tokens: int
+    llm: Any, prompts: Sequence[list[int]], sampling: Any, size: Mapping[str, Any]
 ) -> dict[str, Any]:
     """How often the draft says what the target says, on prompts that it has not seen."""
-    from leapdecode.core import SamplingParams
-    from leapdecode.training.distill import DRAFT, agreement
-    from leapdecode.training.prompts import encoded
+    from leapdecode.training.distill import agreement
 
-    llm = replace(models, draft=str(folder / DRAFT)).open(prefix_cache=False)
-    prompts = [prompt.ids for prompt in encoded(held_out, llm.tokenizer, llm.runner.vocabulary)]
-    sampling = SamplingParams(max_tokens=max_tokens)
     results = llm.generate(prompts, method="autoregressive", sampling=sampling)
     texts = [(prompt, result.token_ids) for prompt, result in zip(prompts, results, strict=True)]
     return {
-        "schema": 1,
         "agreement": agreement(llm, texts),
         "tokens": sum(len(token_ids) for _, token_ids in texts),
         "size": dict(size),

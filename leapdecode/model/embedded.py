@@ -22,7 +22,7 @@ def folder() -> Path:
 
 
 def examples(name: str) -> Path:
-    """A file of problems that the pair can solve, see `EXAMPLES.md` beside it."""
+    """A file of problems for the pair, which `tools/demo_examples.py` wrote."""
     return folder() / "examples" / name
 
 

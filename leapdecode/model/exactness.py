@@ -112,12 +112,14 @@ class Exactness:
 
         A compiled forward takes one sequence, and its bits are its own.
         """
-        batch, rows = list[Forward](), 0
+        batch = list[Forward]()
+        rows = 0
         for request in requests:
             wider = max(rows, len(request.tree))
             if batch and (compiled or not self.together(wider, len(batch) + 1)):
                 yield batch
-                batch, wider = [], len(request.tree)
+                batch = []
+                wider = len(request.tree)
             batch.append(request)
             rows = wider
         yield batch

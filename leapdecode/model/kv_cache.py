@@ -40,7 +40,8 @@ class KVCache:
     chunk = CHUNK  # tokens of text in a forward, at most
 
     def __init__(self, runner: Runner, batch_slots: int, slots: int) -> None:
-        self.runner, self.capacity = runner, batch_slots
+        self.runner = runner
+        self.capacity = batch_slots
         self.store = runner.cache(batch_slots, slots)
         self.sequences: dict[int, SequenceCache] = {}
         # of texts that have ended, by batch slot, until the slot is needed; the oldest is first
@@ -62,12 +63,15 @@ class KVCache:
         What is not finite there reaches rows that it is hidden from: a weight of 0 times infinity
         is not 0.
         """
-        cache, self.soiled = self.sequences[sequence.id], True
+        cache = self.sequences[sequence.id]
+        self.soiled = True
         self.left.clear()
         if not keep_text:
-            cache.tokens, cache.agreed, cache.reused = [], 0, 0
+            cache.tokens = []
+            cache.agreed = cache.reused = 0
         cache.note_exact(0, [])
-        cache.tree, cache.evaluated = None, 0
+        cache.tree = None
+        cache.evaluated = 0
         with torch.inference_mode():
             self.store.clean(cache.batch_slot, len(cache.tokens))
 
@@ -125,7 +129,8 @@ class KVCache:
         )
         if shared > length:
             if shared == len(self.left[alike].tokens):
-                cache.batch_slot, cache.tokens = alike, self.left.pop(alike).tokens
+                cache.batch_slot = alike
+                cache.tokens = self.left.pop(alike).tokens
                 cache.agreed = cache.reused = shared
                 return
             self._keep(alike)
@@ -135,7 +140,8 @@ class KVCache:
             self._reserve(length)
             for states, first, end in prefix.segments(length):
                 self.store.fill_text(cache.batch_slot, states, first, end)
-            cache.tokens, cache.agreed, cache.reused = text[:length], length, length
+            cache.tokens = text[:length]
+            cache.agreed = cache.reused = length
 
     def _free_slot(self) -> int:
         """A batch slot that no sequence has; one with a text only where there is no other."""
@@ -194,19 +200,21 @@ class KVCache:
         """Copy what another text here has cached of `sequence`'s prompt, so that it is computed
         once, whoever asks first.
         """
-        own, text = self.sequences[sequence.id], sequence.tokens[:-1]
+        cache = self.sequences[sequence.id]
+        text = sequence.tokens[:-1]
         alone = len(self.sequences) == 1 or self.runner.prefixes is None
-        if alone or not own.lacks_prompt:
+        if alone or not cache.lacks_prompt:
             return
-        others = [other for other in self.sequences.values() if other.may_have(own)]
-        source = max(others, key=lambda other: self._shared(other, text))
+        sources = [source for source in self.sequences.values() if source.may_have(cache)]
+        source = max(sources, key=lambda source: self._shared(source, text))
         length = self._shared(source, text)
-        if length <= len(own.tokens):
+        if length <= len(cache.tokens):
             return
         self._reserve(length)
-        self.store.copy_text(source.batch_slot, own.batch_slot, length)
-        own.reused += length - len(own.tokens)
-        own.tokens, own.agreed = text[:length], length
+        self.store.copy_text(source.batch_slot, cache.batch_slot, length)
+        cache.reused += length - len(cache.tokens)
+        cache.tokens = text[:length]
+        cache.agreed = length
 
     def _shared(self, cache: SequenceCache, text: list[int]) -> int:
         """How many tokens of `text` may be taken from another text's `cache`."""
@@ -303,13 +311,14 @@ class KVCache:
         A batch is in the order of batch slots, whatever the requests' order: those in use adjoin,
         so the model sees views of the cache instead of copies.
         """
-        answers = dict[int, ForwardResult]()
-        exact, compiled = self.runner.exact, self.runner.compiled is not None
+        results = dict[int, ForwardResult]()
+        exact = self.runner.exact
+        compiled = self.runner.compiled is not None
         in_order = sorted(requests, key=self._batch_slot)
         for batch in exact.split(in_order, compiled) if exact else [in_order]:
-            for request, found in zip(batch, self._forward(batch), strict=True):
-                answers[request.sequence.id] = found
-        return [answers[request.sequence.id] for request in requests]
+            for request, result in zip(batch, self._forward(batch), strict=True):
+                results[request.sequence.id] = result
+        return [results[request.sequence.id] for request in requests]
 
     def _may_stay(self, plan: RowPlan, requests: list[Forward], number: int) -> int:
         """How many rows of missing text may stay for the common forward.
@@ -323,24 +332,27 @@ class KVCache:
             return max(self.chunk - len(plan.nodes), 0)
         if self.runner.prefixes is None or not plan.missing:
             return LONG_PREFIX
-        text, length = requests[number].sequence.tokens[:-1], plan.start + 1
-        own = self.sequences[requests[number].sequence.id]
+        text = requests[number].sequence.tokens[:-1]
+        length = plan.start + 1
+        cache = self.sequences[requests[number].sequence.id]
         taking = any(
             self.sequences[later.sequence.id].lacks_prompt
-            and self.sequences[later.sequence.id].may_have(own)
+            and self.sequences[later.sequence.id].may_have(cache)
             and common_prefix(later.sequence.tokens[:-1], text) >= length
             for later in requests[number + 1 :]
         )
         return 0 if taking else LONG_PREFIX
 
     def _forward(self, requests: list[Forward]) -> list[ForwardResult]:
-        plans, before, extra = list[RowPlan](), list[int](), list[tuple[int, float]]()
+        plans = list[RowPlan]()
+        planned_rows = list[int]()
+        prefills = list[tuple[int, float]]()  # forwards and their seconds
         for number, request in enumerate(requests):
             self.share(request.sequence)
             plan = self._plan(request)
             plans.append(plan)
-            before.append(plan.count)
-            extra.append(self._prefill(request, plan, self._may_stay(plan, requests, number)))
+            planned_rows.append(plan.count)
+            prefills.append(self._prefill(request, plan, self._may_stay(plan, requests, number)))
         rows = self.runner.padded(max(plan.count for plan in plans), len(plans))
         self._reserve(max(plan.end + rows - plan.count for plan in plans))
         texts = [self.sequences[request.sequence.id] for request in requests]
@@ -355,30 +367,32 @@ class KVCache:
             logits, seconds = launched.wait()
         offset = min(len(plan.missing) for plan in plans)
         firsts = [len(plan.missing) - offset for plan in plans]
-        own = [
+        logits_of_nodes = [
             logits_RV[first : first + len(plan.nodes)]
             for logits_RV, first, plan in zip(logits, firsts, plans, strict=True)
         ]
         if check is not None:
-            check.look(self.store, requests, plans, own, rows)
-        answers = list[ForwardResult]()
+            check.look(self.store, requests, plans, logits_of_nodes, rows)
+        results = list[ForwardResult]()
         for number, (request, plan) in enumerate(zip(requests, plans, strict=True)):
-            cache, logits_NV = texts[number], own[number]
+            cache = texts[number]
+            logits_NV = logits_of_nodes[number]
             cache.tokens += plan.missing
             cache.evaluated = len(request.tree)
             if plan.missing:
                 cache.note_exact(0, [])
             cache.shown = dict(zip(plan.nodes, logits_NV, strict=True)) if self.runner.exact else {}
-            forwards, prefill_seconds = extra[number]
+            forwards, prefill_seconds = prefills[number]
             text = request.sequence.tokens
             context = (
                 text if plan.base == len(text) - 1 else [*cache.tokens, request.tree.tokens[0]]
             )
             times = (forwards, seconds / len(plans), prefill_seconds)
-            answers.append(
-                ForwardResult(logits_NV, plan.nodes, context, before[number], plan.count, *times)
+            rows_before = planned_rows[number]
+            results.append(
+                ForwardResult(logits_NV, plan.nodes, context, rows_before, plan.count, *times)
             )
-        return answers
+        return results
 
     def _nothing(self, plans: list[RowPlan]) -> Launched:
         """The logits of no rows."""
@@ -394,7 +408,8 @@ class KVCache:
         moves = []
         for request in requests:
             cache = self.sequences[request.sequence.id]
-            tree, base = cache.tree, len(cache.tokens)
+            tree = cache.tree
+            base = len(cache.tokens)
             assert tree is not None, "a commit follows a forward"
             wrong = [(node, place) for place, node in enumerate(request.path) if node != place]
             if wrong:
@@ -407,7 +422,9 @@ class KVCache:
                 cache.note_exact(len(logits), logits)
             else:
                 cache.note_exact(0, [])
-            cache.tree, cache.evaluated, cache.shown = None, 0, {}
+            cache.tree = None
+            cache.evaluated = 0
+            cache.shown = {}
         if moves:
             with torch.inference_mode():
                 self.store.move(moves)

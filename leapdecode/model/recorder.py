@@ -52,8 +52,8 @@ class Recording:
 
     def replay(self, inputs: list[Tensor]) -> Tensor:
         """The logits for other `inputs` of the same shapes."""
-        for mine, given in zip(self.inputs, inputs, strict=True):
-            mine.copy_(given)
+        for recorded, tensor in zip(self.inputs, inputs, strict=True):
+            recorded.copy_(tensor)
         self.graph.replay()
         return self.logits.clone()  # the next replay writes to the same place
 
@@ -74,7 +74,7 @@ class Recorder:
         """
         if rows > MOST_ROWS:
             return rows
-        return next(one for one in ALONE if one >= rows) if few else power_of_two(rows)
+        return next(size for size in ALONE if size >= rows) if few else power_of_two(rows)
 
     def visible(self, slots: int) -> int:
         """How many slots attention sees where it needs `slots`."""
@@ -88,71 +88,76 @@ class Recorder:
         return self.on and small and isinstance(cache.aimed.batch_slots, slice)
 
     def __call__(
-        self, forward: Callable[..., Any], given: dict[str, Any], cache: SlotCache, kind: Any
+        self, forward: Callable[..., Any], arguments: dict[str, Any], cache: SlotCache, kind: Any
     ) -> Tensor:
-        """The logits of `forward(**given)`; `kind` tells forwards of equal shapes apart."""
+        """The logits of `forward(**arguments)`; `kind` tells forwards of equal shapes apart."""
         aimed = cache.aimed
-        key = (kind, str(aimed.batch_slots), aimed.kv_length, given["input_ids"].shape[1])
+        key = (kind, str(aimed.batch_slots), aimed.kv_length, arguments["input_ids"].shape[1])
         recordings: dict[Any, Recording | None] = cache.recordings
         if key not in recordings:
             if len(recordings) >= MOST_RECORDINGS:
                 recordings.pop(next(iter(recordings)))
             recordings[key] = None
         elif recordings[key] is None:
-            recordings[key] = self._recorded(forward, given, cache)
+            recordings[key] = self._recorded(forward, arguments, cache)
         recording = recordings[key]
-        logits: Tensor = (
-            recording.replay(_inputs(given, cache)) if recording else forward(**given).logits
-        )
+        if recording is not None:
+            return recording.replay(_inputs(arguments, cache))
+        logits: Tensor = forward(**arguments).logits
         return logits
 
     def _recorded(
-        self, forward: Callable[..., Any], given: dict[str, Any], cache: SlotCache
+        self, forward: Callable[..., Any], arguments: dict[str, Any], cache: SlotCache
     ) -> Recording | None:
         """`_record`, or None where that fails: no memory is left for it, say."""
         try:
-            return self._record(forward, given, cache)
+            return self._record(forward, arguments, cache)
         except RuntimeError as error:
             self.on = False
             LOG.info("no more forwards are recorded: %s", first_line(error), exc_info=True)
             return None
 
     def _record(
-        self, forward: Callable[..., Any], given: dict[str, Any], cache: SlotCache
+        self, forward: Callable[..., Any], arguments: dict[str, Any], cache: SlotCache
     ) -> Recording:
         """A recording of `forward`, which computes nothing yet."""
-        aimed, mask = cache.aimed, given["attention_mask"]
-        shared, index = aimed.shared, aimed.index
-        own = dict(given)
+        aimed = cache.aimed
+        mask = arguments["attention_mask"]
+        shared = aimed.shared
+        index = aimed.index
+        copies = dict(arguments)
         for name in ("input_ids", "position_ids"):
-            own[name] = twin(given[name])
-        own["attention_mask"] = (
-            {kind: twin(one) for kind, one in mask.items()}
+            copies[name] = twin(arguments[name])
+        copies["attention_mask"] = (
+            {kind: twin(part) for kind, part in mask.items()}
             if isinstance(mask, dict)
             else twin(mask)
         )
         aimed.shared = None if shared is None else twin(shared)
-        aimed.index = {heads: twin(one) for heads, one in index.items()}
-        inputs = _inputs(own, cache)
-        self.stream = self.stream or torch.cuda.Stream(own["input_ids"].device)
-        graph, others = torch.cuda.CUDAGraph(), filter(None, cache.recordings.values())
+        aimed.index = {heads: twin(slots) for heads, slots in index.items()}
+        inputs = _inputs(copies, cache)
+        self.stream = self.stream or torch.cuda.Stream(copies["input_ids"].device)
+        graph = torch.cuda.CUDAGraph()
+        recordings = filter(None, cache.recordings.values())
         # no two of a cache's recordings run at a time, so they share memory
-        pool = next((other.graph.pool() for other in others), None)
+        pool = next((recording.graph.pool() for recording in recordings), None)
         try:
             # other threads may launch and free what they like meanwhile
-            recording = torch.cuda.graph(
+            capture = torch.cuda.graph(
                 graph, pool=pool, stream=self.stream, capture_error_mode="thread_local"
             )
-            with ONE_AT_A_TIME, recording:
-                logits = forward(**own).logits
+            with ONE_AT_A_TIME, capture:
+                logits = forward(**copies).logits
         finally:
-            aimed.shared, aimed.index = shared, index
+            aimed.shared = shared
+            aimed.index = index
         return Recording(graph, inputs, logits)
 
 
-def _inputs(given: dict[str, Any], cache: SlotCache) -> list[Tensor]:
+def _inputs(arguments: dict[str, Any], cache: SlotCache) -> list[Tensor]:
     """The tensors that differ from forward to forward, those that say where to write among them."""
-    mask, aimed = given["attention_mask"], cache.aimed
+    mask = arguments["attention_mask"]
+    aimed = cache.aimed
     masks = [*mask.values()] if isinstance(mask, dict) else [mask]
     written = [*aimed.index.values()] if aimed.shared is None else [aimed.shared]
-    return [given["input_ids"], given["position_ids"], *masks, *written]
+    return [arguments["input_ids"], arguments["position_ids"], *masks, *written]

@@ -11,6 +11,7 @@ Shapes: N nodes of a path, V vocabulary, H heads, T tokens, D head size.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -164,7 +165,7 @@ class TreeCheck:
             logits_NV: Tensor = output.logits[0, -len(path) :]
             return logits_NV
 
-        sizes = (earlier, 0 if earlier else room)
+        sizes = list(dict.fromkeys((earlier, 0 if earlier else room, room // 2)))
         self._refuse_other("logits at a tree's nodes", own_NV, plain, sizes, distances)
 
     def _compare_states(
@@ -182,7 +183,7 @@ class TreeCheck:
             cache = getattr(self._own_forward(ids, store, batch_slot, start), CACHE)
             return [part[0, :, first:end] for part in _states(cache.layers)]
 
-        sizes = (0, MOST - SPAN)
+        sizes = [0, MOST - SPAN]
         self._refuse_other("keys and values of a text", own, plain, sizes, _furthest)
 
     def _refuse_other(
@@ -190,22 +191,28 @@ class TreeCheck:
         what: str,
         own: Compared,
         plain: Callable[[int], Compared],
-        sizes: tuple[int, int],
+        sizes: list[int],
         distances_of: Callable[[Compared, Compared], list[float]],
     ) -> None:
         """Raise `UnsupportedModel` where `own` is not what `plain` forwards give.
 
-        The second size of forward is asked for only where the first differs: it shows what
-        rounding does, and of two right answers the nearer one counts.
+        The sizes of forward behind the first are asked for only where that differs: they show what
+        rounding does, and of right answers the nearest one counts.
         """
         dtype = self.runner.rounding
         usual = plain(sizes[0])
         apart = distances_of(usual, own)
         if mean(apart) <= tolerance(0.0, dtype):
             return
-        other = plain(sizes[1])
-        allowed = tolerance(mean(distances_of(usual, other)), dtype)
-        worst = mean(list(map(min, apart, distances_of(other, own))))
+        answers = [usual]
+        answers += [plain(size) for size in sizes[1:]]
+        rounding = [
+            mean(distances_of(first, second))
+            for first, second in itertools.combinations(answers, 2)
+        ]
+        allowed = tolerance(mean(rounding) if rounding else 0.0, dtype)
+        distances_N = zip(*(distances_of(answer, own) for answer in answers), strict=True)
+        worst = mean([min(distances_of_node) for distances_of_node in distances_N])
         if not worst <= allowed:
             raise UnsupportedModel(
                 f"its {what} differ from plain decoding's by {worst:.2g} of their spread, "

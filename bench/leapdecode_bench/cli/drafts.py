@@ -1,47 +1,35 @@
 """What a draft that `leapdecode distill` made brings, measured and shown."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leapdecode.cli.distill import HELD_OUT
-from leapdecode.cli.model_options import Models
+from leapdecode.cli.distill import HELD_OUT, agreed
 from leapdecode.cli.tables import print_line, print_page, print_table
 
 
 def measured(
-    models: Models, folder: Path, test: str | None, held_out: Sequence[Any],
-    size: Mapping[str, Any], max_tokens: int,
+    llm: Any, folder: Path, test: str | None, held_out: Sequence[Any], sampling: Any,
+    size: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """What the draft brings, on prompts that it has not seen."""
-    from leapdecode.core import SamplingParams
-    from leapdecode.training.distill import DRAFT, agreement
+    """What the draft of `llm` brings, on prompts that it has not seen."""
+    from leapdecode.training.distill import DRAFT
     from leapdecode_bench.cli.bench import measure
     from leapdecode_bench.measure.drafts import bench_of, document, write
     from leapdecode_bench.measure.facts import facts
     from leapdecode_bench.measure.results import Entry
     from leapdecode_bench.measure.store import Store
 
-    llm = replace(models, draft=str(folder / DRAFT)).open(prefix_cache=False)
-    sampling = SamplingParams(max_tokens=max_tokens)
     workloads = workloads_of(llm, test, held_out, sampling)
     work = bench_of(llm, alone(llm), workloads, sampling)
     run = facts(work, str(folder / DRAFT), [test])
     place = folder / "bench"
     store = Store.open(folder, place, run, resume=(place / "run.json").exists())
     measure(work, store)
-    prompts = [prompt for one in workloads for prompt in one.prompts]
-    said = llm.generate(prompts, method="autoregressive", sampling=sampling)
-    texts = [(prompt, one.token_ids) for prompt, one in zip(prompts, said, strict=True)]
-    found = {
-        "agreement": agreement(llm, texts),
-        "tokens": sum(len(response) for _, response in texts),
-        "size": dict(size),
-        "run": run,
-    }
-    entries = [Entry(one.label, one.options) for one in work.contenders]
-    report = document(store.read(), entries, found)
+    prompts = [prompt for workload in workloads for prompt in workload.prompts]
+    known = agreed(llm, prompts, sampling, size) | {"run": run}
+    entries = [Entry(contender.label, contender.options) for contender in work.contenders]
+    report = document(store.read(), entries, known)
     write(folder, report)
     return report
 
@@ -65,8 +53,8 @@ def workloads_of(llm: Any, test: str | None, held_out: Sequence[Any], sampling: 
     if test:
         return build(test, llm, HELD_OUT, 0, sampling)
     by_name: dict[str, list[Any]] = {}
-    for one in encoded(held_out, llm.tokenizer, llm.runner.vocabulary):
-        by_name.setdefault(one.name, []).append(one.ids)
+    for prompt in encoded(held_out, llm.tokenizer, llm.runner.vocabulary):
+        by_name.setdefault(prompt.name, []).append(prompt.ids)
     return [Workload(name, ids) for name, ids in by_name.items()]
 
 

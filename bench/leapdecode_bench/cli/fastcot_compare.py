@@ -214,11 +214,11 @@ def wanted_of(methods: str) -> list[Any]:
     names = dict.fromkeys(part.strip() for part in methods.split(",") if part.strip())
     if not names:
         raise OptionError("--methods is empty; for example cot,fastcot,fastcot-early:auto")
-    found = []
+    contenders = []
     for name in names:
         kind, method, pairs = wanted(name)
-        found.append(Wanted(name, kind, method, parse_options(method, pairs)))
-    return found
+        contenders.append(Wanted(name, kind, method, parse_options(method, pairs)))
+    return contenders
 
 
 def show_comparison(report: Mapping[str, Any], folder: Path) -> None:

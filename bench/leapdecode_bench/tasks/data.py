@@ -12,11 +12,11 @@ from typing import Any
 
 @functools.cache
 def load_toml(path: str) -> dict[str, Any]:
-    """The tables of a TOML file, `path` being relative to `leapdecode/tasks`: "math/words.toml"."""
+    """The tables of a TOML file, `path` being relative to this folder: "math/words.toml"."""
     return tomllib.loads(load_text(path))
 
 
 @functools.cache
 def load_text(path: str) -> str:
-    """The text of a file, `path` being relative to `leapdecode/tasks`."""
+    """The text of a file, `path` being relative to this folder."""
     return resources.files("leapdecode_bench.tasks").joinpath(path).read_text(encoding="utf-8")

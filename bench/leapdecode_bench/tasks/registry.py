@@ -10,8 +10,8 @@ from leapdecode_bench.tasks.base import Task
 @functools.cache
 def _tasks() -> dict[str, Task]:
     # no object of the base is made
-    found = find_classes("leapdecode_bench.tasks", Task)  # type: ignore[type-abstract]
-    return {name: task() for name, task in sorted(found.items())}
+    classes = find_classes("leapdecode_bench.tasks", Task)  # type: ignore[type-abstract]
+    return {name: task() for name, task in sorted(classes.items())}
 
 
 def names() -> list[str]:

@@ -14,7 +14,7 @@ def of_tasks(wanted: str, limit: int, seed: int) -> list[tuple[str, Any]]:
 
     Raises `UnknownName`, and of public sets `OptionError` and `TaskError`.
     """
-    found = list[tuple[str, Any]]()
+    prompts = list[tuple[str, Any]]()
     for name in [part.strip() for part in wanted.split(",") if part.strip()]:
         task_name, _, kind = name.partition("/")
         if is_public(name):
@@ -23,10 +23,10 @@ def of_tasks(wanted: str, limit: int, seed: int) -> list[tuple[str, Any]]:
         elif task_name in names():
             texts = find(task_name).prompts(limit, kind or None, seed, "train")
         else:
-            known = [*names(), *(f"{one}=FILE" for one in set_names())]
+            known = [*names(), *(f"{public}=FILE" for public in set_names())]
             raise UnknownName(with_suggestions(f"unknown task {name!r}", name, known))
-        found += [(name, text) for text in texts]
-    return found
+        prompts += [(name, text) for text in texts]
+    return prompts
 
 
 def _of_public(name: str, limit: int) -> list[Any]:

@@ -57,16 +57,11 @@ class FileSource(Source):
     A line has "question" and "answer", perhaps "options" (by label) and "rationale". An answer in
     GSM8K's form is a rationale with the answer behind "####". The first lines that have a rationale
     are the worked examples, and are not asked.
-
-    Args:
-        path: of the file.
-        drawn: whether the seed draws the order of the questions; else they come as in the file.
     """
 
-    def __init__(self, path: str, drawn: bool = True) -> None:
+    def __init__(self, path: str) -> None:
         self.name = Path(path).stem
         self.path = path
-        self.drawn = drawn
         self.lines = [_read(path, number, line) for number, line in _lines(path)]
 
     def ask(self, question: str, shots: int) -> Asked:
@@ -75,8 +70,7 @@ class FileSource(Source):
 
     def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
         shown, rest = self._parts(shots)
-        if self.drawn:
-            random.Random(f"questions/{seed}").shuffle(rest)
+        random.Random(f"questions/{seed}").shuffle(rest)
         if len(rest) < count:
             raise TaskError(
                 f"{self.path} has {len(rest)} questions beside {shots} worked examples, not {count}"
@@ -95,6 +89,25 @@ class FileSource(Source):
         bodies = {line.body for line in worked}
         others = {line.body: line for line in reversed(self.lines) if line.body not in bodies}
         return shown, list(others.values())[::-1]
+
+
+class ShippedSource(FileSource):
+    """The word problems of the demo pair's package: the first ones that leapdecode-bench draws, so
+    a number names the same question with that package and without it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(str(examples("math.jsonl")))
+
+    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+        shown, _ = self._parts(shots)
+        held_out = [line for line in self.lines if not line.rationale]
+        if seed or count > len(held_out):
+            raise bench_is_missing(f"more than {len(held_out)} questions, or another seed,")
+        return [
+            Asked(question_of(line.body), shown + line.body, line.score)
+            for line in held_out[:count]
+        ]
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,7 @@ def find(name: str) -> Source:
     if name.endswith(".jsonl"):
         return FileSource(name)
     if name == SHIPPED:
-        return FileSource(str(examples("math.jsonl")), drawn=False)
+        return ShippedSource()
     raise bench_is_missing(f"--task {name}")
 
 

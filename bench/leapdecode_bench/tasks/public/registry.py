@@ -10,8 +10,8 @@ from leapdecode_bench.tasks.public.base import PublicSet
 @functools.cache
 def _sets() -> dict[str, PublicSet]:
     # no object of the base is made
-    found = find_classes("leapdecode_bench.tasks.public", PublicSet)  # type: ignore[type-abstract]
-    return {name: one() for name, one in sorted(found.items())}
+    classes = find_classes("leapdecode_bench.tasks.public", PublicSet)  # type: ignore[type-abstract]
+    return {name: public_set() for name, public_set in sorted(classes.items())}
 
 
 def names() -> list[str]:
