@@ -6,7 +6,7 @@ import traceback
 import hypothesis
 import pytest
 import torch
-from stated import free_rows
+from stated import INSTALLED, LEARNED, free_rows
 
 from leapdecode import LLM
 from leapdecode.engine.shared import Shared
@@ -63,7 +63,8 @@ def own_cache(tmp_path_factory):
     Processes that share a run of tests share what they have measured.
 
     Nor is it left to a clock whether a test decodes exactly, or how many guesses pay: those that
-    should say so, and rows take no time elsewhere.
+    should say so, and rows take no time elsewhere. Without this, every test that counts forwards or
+    guesses would depend on the machine and on what runs beside it; `as_installed` undoes it.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("leapdecode.model.load.AUTO_COST", 0.0)
@@ -73,6 +74,15 @@ def own_cache(tmp_path_factory):
         run = run.parent if "PYTEST_XDIST_WORKER" in os.environ else run
         patch.setenv("XDG_CACHE_HOME", str(run / "cache"))
         yield
+
+
+@pytest.fixture
+def as_installed(monkeypatch, tmp_path):
+    """What users have: row costs are learnt, and decide what is guessed and what is exact."""
+    monkeypatch.setattr(Shared, "times_of", LEARNED)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, value in INSTALLED.items():
+        monkeypatch.setattr(name, value)
 
 
 @pytest.fixture

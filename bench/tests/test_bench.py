@@ -11,10 +11,11 @@ from dataclasses import asdict, replace
 from functools import partial
 
 import pytest
-from commands import errors, run
+from commands import call, errors
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError, PromptError, UnknownName
+from leapdecode.model import embedded
 from leapdecode_bench.cli.contenders import parse_methods
 from leapdecode_bench.measure.bench import Bench, Workload
 from leapdecode_bench.measure.contenders import Ours, Outcome
@@ -42,8 +43,9 @@ RUN = {"model", "sizes", "dtype", "device", "versions", "revision", "argv", "see
 
 
 @pytest.fixture(scope="module")
-def llm():
-    return LLM("demo", draft=None, device="cpu", dtype="float32")
+def llm(quick):
+    """Few layers do: what is tested here is not the model."""
+    return LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=False)
 
 
 def small(llm, contenders=None, rounds=2):
@@ -366,13 +368,14 @@ def test_prompts_that_cannot_be_decoded_are_named_at_once(llm, tmp_path, text, w
 
 
 BENCH = ("bench", "--no-exact", "--limit", "3", "--max-tokens", "16")
+SMALL = ("-m", str(embedded.checked("draft")))
 
 
 def test_the_command_gives_one_document_and_its_files(tmp_path):
     folder = tmp_path / "out"
-    done = run(
-        *BENCH, "--tasks", "math,sql", "--methods", "jacobi,lookahead:window=3:budget=8", "--json",
-        "--output", folder, text=True,
+    done = call(
+        *BENCH, *SMALL, "--tasks", "math,sql", "--json",
+        "--methods", "jacobi,lookahead:window=3:budget=8", "--output", folder, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -389,10 +392,12 @@ def test_the_command_gives_one_document_and_its_files(tmp_path):
     assert all(math.isfinite(row["speedup"]) for row in report["rows"])
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     folder = tmp_path / "out"
     arguments = [
-        *BENCH, "--tasks", "math,sql,passage", "--methods", "prompt_lookup", "--rounds", "4",
+        *BENCH, *SMALL, "--tasks", "math,sql,passage", "--methods", "prompt_lookup",
+        "--rounds", "4",
         "--output", folder,
     ]  # fmt: skip
     # what a shell starts in the background inherits that SIGINT is ignored
@@ -410,7 +415,7 @@ def test_an_interrupted_run_is_resumed_with_every_row_once(tmp_path):
     assert "--resume" in said
     before = path.read_text().splitlines()
     assert 0 < len(before) < 72
-    done = run(*arguments, "--resume", "--json", text=True)
+    done = call(*arguments, "--resume", "--json", text=True)
     assert done.returncode == 0, done.stderr
     keys = [
         tuple(json.loads(line)[name] for name in ("task", "contender", "unit", "round"))
@@ -441,8 +446,9 @@ def test_presets_name_what_exists(llm, name):
         (("--resume",), "nothing to resume"),
     ],
 )
-def test_bad_input_is_one_line(arguments, said, tmp_path):
-    done = run(*BENCH, *arguments, text=True, cwd=tmp_path)
+def test_bad_input_is_one_line(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call(*BENCH, *arguments, text=True)
     assert done.returncode == 2
     assert done.stdout == ""
     assert said in done.stderr

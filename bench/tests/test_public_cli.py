@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import errors, run
+from commands import call, errors
 from public_files import FILES, lines
 
 from leapdecode import SamplingParams
@@ -45,8 +45,9 @@ def rows_of(path):
         (("--preset", "fastcot-table1", "-m", "no/model"), "dev_rand_split.jsonl"),
     ],
 )
-def test_a_set_that_is_not_here_is_one_sentence(arguments, words, tmp_path):
-    done = run(*BENCH, *arguments, text=True, cwd=tmp_path)
+def test_a_set_that_is_not_here_is_one_sentence(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call(*BENCH, *arguments, text=True)
     assert done.returncode == 3
     assert done.stdout == ""
     (line,) = errors(done)
@@ -68,8 +69,9 @@ def test_a_set_that_is_not_here_is_one_sentence(arguments, words, tmp_path):
         (("--preset", "cllm-table1", "--baseline", "demo"), "--output"),
     ],
 )
-def test_bad_input_is_one_line(arguments, words, tmp_path):
-    done = run(*BENCH, *arguments, text=True, cwd=tmp_path)
+def test_bad_input_is_one_line(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call(*BENCH, *arguments, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert len(errors(done)) == 1
@@ -82,7 +84,7 @@ def test_answers_are_in_the_judges_formats(tmp_path):
     asked = tmp_path / "spec_bench/question.jsonl"
     asked.write_text("{broken\n" + asked.read_text())
     places = [f"{name}={tmp_path / name}/question.jsonl" for name in ("mt_bench", "spec_bench")]
-    done = run(
+    done = call(
         *BENCH, *PLAIN[2:], "--methods", "prompt_lookup", "--limit", "1", "--json",
         "--tasks", ",".join(places), "--output", tmp_path / "out", text=True,
     )  # fmt: skip
@@ -128,7 +130,7 @@ def test_answers_outlive_an_interruption(llm, tmp_path):
 
 def test_perplexity_stands_in_the_report(tmp_path):
     path, _ = FILES["wikitext"](tmp_path)
-    done = run(
+    done = call(
         *BENCH, *PLAIN, "--limit", "2", "--tasks", f"wikitext={path}", "--output",
         tmp_path / "out", text=True,
     )  # fmt: skip
@@ -189,7 +191,7 @@ def test_presets_of_papers_name_sets_that_exist():
 
 
 def test_a_bench_takes_a_folder_of_sets(sets, tmp_path):
-    done = run(
+    done = call(
         *BENCH, *PLAIN, "--limit", "1", "--data", sets, "--tasks", "gsm8k,wmt16:max_tokens=4",
         "--json", "--output", tmp_path / "out", text=True,
     )  # fmt: skip
@@ -212,9 +214,9 @@ def test_a_bench_takes_a_folder_of_sets(sets, tmp_path):
 def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
     # SEED's three tasks are 36 trees a question, and take many minutes
     fewer = ["--tasks", "math"] if preset == "seed-table1" else []
-    done = run(
+    done = call(
         *BENCH, "--preset", preset, "--limit", "1", "--max-tokens", "12",
-        "--output", tmp_path / "out", *fewer, text=True, timeout=1500,
+        "--output", tmp_path / "out", *fewer, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     reports = list((tmp_path / "out").rglob("report.md"))
@@ -225,9 +227,9 @@ def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
 
 @pytest.mark.long
 def test_a_preset_takes_a_folder_of_sets(sets, tmp_path):
-    done = run(
+    done = call(
         *BENCH, "--preset", "lookahead-table", "--limit", "1", "--data", sets, "--json",
-        "--max-tokens", "8", "--output", tmp_path / "out", text=True, timeout=1500,
+        "--max-tokens", "8", "--output", tmp_path / "out", text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [row["task"].partition(":")[0] for row in json.loads(done.stdout)["rows"]] == [
@@ -239,10 +241,10 @@ def test_a_preset_takes_a_folder_of_sets(sets, tmp_path):
 def test_a_trained_model_is_measured_beside_its_baseline(llm, sets, tmp_path):
     llm.model.save_pretrained(tmp_path / "trained")
     llm.tokenizer.save_pretrained(tmp_path / "trained")
-    done = run(
+    done = call(
         *BENCH, "--preset", "cllm-table1", "-m", tmp_path / "trained", "--baseline", "demo",
         "--methods", "jacobi:block=16", "--data", sets, "--limit", "1", "--json",
-        "--max-tokens", "16", "--output", tmp_path / "out", text=True, timeout=1500,
+        "--max-tokens", "16", "--output", tmp_path / "out", text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]

@@ -22,7 +22,7 @@ PAGES = ["report.html", "report.md", "results.json"]
 
 
 def run(*arguments, **environment):
-    return commands.run(*arguments, text=True, **environment)
+    return commands.call(*arguments, text=True, **environment)
 
 
 @pytest.fixture(scope="module")

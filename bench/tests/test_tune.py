@@ -4,7 +4,7 @@ import json
 import shlex
 
 import pytest
-from commands import errors, run
+from commands import call, errors
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
@@ -95,7 +95,7 @@ def test_values_that_do_not_go_together_are_left_out(llm):
 
 
 def command(*arguments):
-    return run("tune", *arguments, text=True)
+    return call("tune", *arguments, text=True)
 
 
 def test_the_command_it_prints_works():
@@ -117,7 +117,7 @@ def test_the_command_it_prints_works():
     assert report["options"] == {"refill": "prompt", "window": report["options"]["window"]}
     words = shlex.split(report["command"].replace("PROMPT", "'SELECT a'"))
     assert words[0] == "leapdecode"
-    again = run(*words[1:], "--max-tokens", "4", text=True)
+    again = call(*words[1:], "--max-tokens", "4", text=True)
     assert again.returncode == 0, again.stderr
     shown = command("--method", "jacobi", "--tasks", "sql", "--limit", "1", "--max-tokens", "4")
     assert "window" in shown.stdout

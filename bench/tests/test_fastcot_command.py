@@ -1,0 +1,51 @@
+"""`leapdecode fastcot compare`, as a command."""
+
+import json
+
+from typer.testing import CliRunner
+
+from leapdecode.cli.app import app
+from leapdecode.model import embedded
+from leapdecode_bench.measure.fastcot.records import RECORDS, read
+
+SMALL = ("-m", embedded.folder() / "draft")
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["fastcot", *map(str, arguments)])
+
+
+def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
+    few = (
+        "compare", "--limit", 2, "--calibration", 2, "--step", 16, "--shots", 1, "--batch-size", 2,
+        "--methods", "cot,fastcot,fastcot-early", "--output", tmp_path, *SMALL,
+    )  # fmt: skip
+    done = command(*few, "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert (report["schema"], report["task"]) == (1, "math")
+    assert [row["method"] for row in report["rows"]] == ["cot", "fastcot", "fastcot-early"]
+    bound = report["calibration"]["iterations"]
+    assert list(report["calibrations"]) == ["jacobi"]
+    assert report["rows"][1]["bound"] == bound
+    assert report["calibration"]["curve"][-1]["ended"] == 1
+    assert command(*few).exit_code == 2  # not empty
+    lines = (tmp_path / RECORDS).read_text().splitlines()
+    (tmp_path / RECORDS).write_text(lines[0] + "\n" + lines[1][:50])  # killed half-way
+    assert command(*few, "--resume").exit_code == 0
+    assert (tmp_path / RECORDS).read_text().splitlines()[0] == lines[0]
+    assert len(read(tmp_path)) == 3
+    other = command(*few, "--resume", "--seed", 5)
+    assert other.exit_code == 2
+    assert "another run (other seed)" in other.stderr
+
+
+def test_a_study(tmp_path):
+    done = command(
+        "compare", "--preset", "fastcot-figure5", "--limit", 2, "--seeds", 2, "--shots", 1,
+        "--output", tmp_path, "--json", *SMALL,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert {row["left"] for row in report["rows"]} >= {0.0, 0.5, 1.0}
+    assert "<svg" in (tmp_path / "report.html").read_text()
