@@ -3,10 +3,16 @@
 import math
 
 from leapdecode.engine.shared import Shared
+from leapdecode.model import cost, load
 from leapdecode.model.cost import CostCurve, RowCost
 from leapdecode.model.row_times import KNOTS, RowTimes
 
 LEARNED = Shared.times_of  # which tests do without, see `free_rows`
+# what `conftest.py` changes for all tests, as users have it
+INSTALLED = {
+    "leapdecode.model.load.AUTO_COST": load.AUTO_COST,
+    "leapdecode.model.cost.SECONDS": cost.SECONDS,
+}
 
 
 def stated_times(points):

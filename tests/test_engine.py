@@ -3,8 +3,8 @@
 import gc
 import itertools
 import random
+import sys
 import threading
-import time
 
 import pytest
 import torch
@@ -500,7 +500,9 @@ def traffic_models(kind, monkeypatch):
     return {"target": on, "draft": draft}, Shared(on, draft, memory=memory)
 
 
-@pytest.mark.parametrize("kind", ["float64", "rejection", "exact"])
+@pytest.mark.parametrize(
+    "kind", ["float64", pytest.param("rejection", marks=pytest.mark.slow), "exact"]
+)
 @pytest.mark.parametrize("count", [30, pytest.param(250, marks=pytest.mark.long)])
 def test_traffic(count, kind, monkeypatch):
     """Everything at once: arrivals and aborts between steps, mixed methods and sampling, failures,
@@ -586,17 +588,45 @@ def test_generate_finishes_the_others_and_attaches_the_results():
     assert first.token_ids == plain.token_ids
 
 
+def lines_run(work, *arguments):
+    """How many lines of Python run in a call; of a loop on one line, each turn."""
+    lines = 0
+
+    def count(frame, event, _):
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work(*arguments)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
 def test_a_step_costs_the_same_however_many_wait():
-    """5,000 requests wait; adding them and stepping takes no time that grows with their number."""
+    """5,000 requests wait: adding one more and stepping runs no more lines than with ten."""
     engine = Engine({"target": runner("llama")}, Batched(2))
     asked = [Request([1, 2, 3], SamplingParams(max_tokens=1)) for _ in range(5000)]
-    began = time.perf_counter()
-    for request in asked:
-        engine.add(request)
-    added = time.perf_counter() - began
-    for _ in range(5):
+    lines = {}
+    for number, request in enumerate(asked):
+        if number in (10, 4990):
+            lines[number] = lines_run(engine.add, request)
+        else:
+            engine.add(request)
+    assert lines[4990] <= 1.1 * lines[10]
+    for _ in range(4):  # the first steps learn what holds for all engines
         engine.step()
-    assert added < 3
+    waiting = lines_run(engine.step)
     assert len(engine.outputs) >= 4
+    few = Engine({"target": runner("llama")}, Batched(2))
+    for _ in range(10):
+        few.add(Request([1, 2, 3], SamplingParams(max_tokens=1)))
+    for _ in range(4):
+        few.step()
+    assert waiting <= 1.1 * lines_run(few.step)
+    few.close()
     engine.close()
     assert len(engine.outputs) == 5000

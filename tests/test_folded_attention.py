@@ -85,11 +85,11 @@ def test_a_mask_that_changes_between_forwards_is_folded_anew_beside_another_thre
     def hold():
         with FOLDED:
             inside.set()
-            leave.wait(10)
+            leave.wait(60)
 
     other = threading.Thread(target=hold)
     other.start()
-    assert inside.wait(10)
+    assert inside.wait(60)
     try:
         for shown in (3, 9):
             mask.fill_(torch.finfo(mask.dtype).min)

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+from cases import by_length
 from tiny import CONFIGS, MORE_CONFIGS, model, new_model
 from transformers import (
     AutoTokenizer,
@@ -66,15 +67,26 @@ def test_the_readme_example(llm):
     assert result.stats.target_forwards == len(result.steps) + result.stats.prefill_forwards
 
 
-@pytest.mark.parametrize("number", range(len(names())), ids=names())
-def test_alone_equals_in_company(light, number):
+@pytest.mark.parametrize("method", by_length(names()))
+def test_alone_equals_in_company(light, method):
     """Batched runs may differ by a floating-point near-tie in float32, so this runs in float64."""
+    number = names().index(method)
     sampling = SamplingParams(max_tokens=16, temperature=float(number % 2), seed=5)
     given = mixed(5)
-    asked = {"method": names()[number], "sampling": sampling}
+    asked = {"method": method, "sampling": sampling}
     alone = [light.generate(prompt, **asked) for prompt in given]
     # the third joins when one of two has ended
     assert ids(light.generate(given[::-1], batch_size=2 + number % 3, **asked))[::-1] == ids(alone)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_as_installed_a_text_is_plain_decodings(as_installed, light, temperature):
+    """With every default: what rows cost is learnt meanwhile, and decides what is guessed."""
+    llm = LLM(light.model, light.tokenizer, draft=light.draft)
+    sampling = SamplingParams(max_tokens=24, temperature=temperature, ignore_eos=True)
+    plain = llm.generate(mixed(2), method="autoregressive", sampling=sampling)
+    assert ids(llm.generate(mixed(2), sampling=sampling)) == ids(plain)
+    assert llm.shared.times_of(llm.runner).forwards > 0
 
 
 def test_several_samples_are_several_streams(llm):

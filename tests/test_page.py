@@ -8,7 +8,7 @@ from served import HOST, serving
 from test_server import PROMPT
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.llm.trace import Trace, lines_of
+from leapdecode.llm.trace import PARTS, Trace, lines_of
 from leapdecode.llm.trace_page import page
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -19,8 +19,8 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this 
 
 
 @pytest.fixture(scope="module")
-def llm():
-    return LLM("demo", exact=True)
+def llm(quick):
+    return LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=True)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_a_trace_tells_the_whole_text(llm, method):
         accepted = [node for node in step["nodes"] if node["fate"] == "accepted"]
         assert [one["id"] for one in accepted[1:]][: len(own.tokens) - 1] == own.tokens[:-1]
         assert all(0 <= node["probability"] <= 1 for node in accepted[1:])
-        assert sum(step["parts"].values()) >= 0
+        assert list(step["parts"]) == list(PARTS)
     ends = [step["at"] for step in steps]
     assert ends == sorted(ends)
 

@@ -60,7 +60,7 @@ def slow(monkeypatch):
     launch, rng = Runner.launch, random.Random()
 
     def late(*arguments, **options):
-        time.sleep(rng.choice((0, 0.001, 0.004)))
+        time.sleep(rng.choice((0, 0, 0.001, 0.003)))
         return launch(*arguments, **options)
 
     monkeypatch.setattr(Runner, "launch", late)
@@ -229,8 +229,7 @@ def test_an_abort_leaves_what_has_ended_as_it_is(monkeypatch):
     one = engine.unfinished[short.id]
     while one.sequence.finish_reason is None:
         engine.step()
-    if short.id in engine.unfinished:
-        engine.abort(short.id)
+    engine.abort(short.id)  # it may have left already, which is no error either
     assert engine.result(short.id).sequence.finish_reason == "length"
     engine.close()
 

@@ -12,7 +12,7 @@ import time
 
 import openai
 import pytest
-from commands import call
+from commands import run
 from served import HOST, serving
 from test_server import CHAT, PROMPT
 
@@ -127,10 +127,8 @@ def test_bodies_that_are_no_objects(served, path):
     ],
 )  # fmt: skip
 def test_what_would_cost_the_others_is_refused(served, more):
-    began = time.monotonic()
     status, document = served.ask("/v1/completions", {**COMPLETION, **more})
     assert refused(status, document), document
-    assert time.monotonic() - began < 5
 
 
 def test_an_answer_sent_back_is_taken(served):
@@ -274,10 +272,11 @@ def test_a_full_queue_says_when_to_come_again(llm):
 
 
 def test_requests_end_in_time(llm):
-    with serving(llm, request_seconds=2) as served:
-        status, document = served.ask("/v1/completions", LONG)
+    plain = {**LONG, "max_tokens": 1900, "method": "autoregressive"}  # far from done by then
+    with serving(llm, request_seconds=0.3) as served:
+        status, document = served.ask("/v1/completions", plain)
         assert (status, document["error"]["type"]) == (504, "timeout_error")
-        parts, done = served.events("/v1/completions", LONG)
+        parts, done = served.events("/v1/completions", plain)
         assert not done
         assert parts[-1]["error"]["type"] == "timeout_error"
         assert served.idle()
@@ -311,7 +310,7 @@ def start_command(*more):
 def test_a_port_in_use_is_one_line_before_the_model_is_loaded():
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        done = call("serve", "--port", port, "-m", "/no/such/model", text=True)
+        done = run("serve", "--port", port, "-m", "/no/such/model", text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot listen at 127.0.0.1, port {port}")
     assert len(done.stderr.splitlines()) == 1

@@ -15,6 +15,7 @@ import public_files
 import pytest
 from typer.testing import CliRunner
 
+from leapdecode import LLM
 from leapdecode.cli.app import app
 from leapdecode.errors import (
     LeapdecodeError,
@@ -33,6 +34,12 @@ from leapdecode_bench.tasks.public.loading import load, named
 
 COMMAND = [sys.executable, "-m", "leapdecode", "cllm", "collect", "--device", "cpu"]
 SETTINGS = Collecting(block=4, max_tokens=12, batch_size=4, shard=4)
+
+
+@pytest.fixture(scope="module")
+def llm(quick):
+    """Few layers do: what is tested here is not the model."""
+    return LLM(quick.model, quick.tokenizer, draft=quick.draft, exact=False)
 
 
 def asked(llm, limit=10, task="sql"):
@@ -124,10 +131,12 @@ def test_rows_hold_the_plain_response_and_keep_their_numbers(llm):
     prompts, counts = asked(llm, 6), Counter()
     examples = make_examples(llm, list(enumerate(prompts))[2:], SETTINGS, counts)
     assert [one.row.number for one in examples] == [2, 3, 4, 5]
+    differing = 0
     for one in examples:
         assert one.row.prompt == prompts[one.row.number].ids
         whole = [token for states in one.row.trajectories for token in states[-1]]
-        assert whole == one.row.response or counts["blocks dropped as near-ties"]
+        differing += whole != one.row.response
+    assert differing <= counts["blocks dropped as near-ties"]
     assert counts["states"] > counts["blocks"] > 4
 
 
@@ -291,7 +300,7 @@ def kill_and_resume(tmp_path, kills, limit, longest):
 
 @pytest.mark.slow
 def test_a_killed_command_goes_on_with_the_same_bytes(tmp_path):
-    assert kill_and_resume(tmp_path, 1, 8, 0.3) == 1
+    assert kill_and_resume(tmp_path, 1, 8, 0.0) == 1
 
 
 @pytest.mark.long
