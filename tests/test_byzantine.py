@@ -91,21 +91,20 @@ FORCED = SamplingParams(ignore_eos=True, logits_processors=(Unguessable(),))
 
 @pytest.fixture(scope="module")
 def unguessable(light):
-    """A prompt and its 256 forced tokens."""
+    """A prompt and its 96 forced tokens."""
     prompt = "def fib(n):\n    return fib(n"
-    sampling = replace(FORCED, max_tokens=256)
+    sampling = replace(FORCED, max_tokens=96)
     return prompt, light.generate(prompt, method="autoregressive", sampling=sampling).token_ids
 
 
 @pytest.mark.parametrize("method", by_length(names()))
 def test_text_that_cannot_be_guessed_gains_nothing(light, unguessable, method):
-    # One guess in 2,048 is right by luck. So these make one a step, for so long that one such hit
-    # does not show; two are in 1 run of 140.
+    # One guess in 2,048 is right by luck. So trees have one guess a step, of which one may hit.
     trees = ("auto", "hybrid", "suffix", "token_recycling")
     number, (prompt, plain) = names().index(method), unguessable
-    few, length = ({"nodes": 2}, 256) if method in trees else ({}, 96)
+    few, length = {"nodes": 2} if method in trees else {}, 96
     # the temperature changes no forced token, only how a method drafts: each in turn
     sampling = replace(FORCED, max_tokens=length, temperature=float(number % 2))
     result = light.generate(prompt, method=method, sampling=sampling, **few)
     assert result.token_ids == plain[:length]
-    assert round(result.stats.tokens_per_forward, 2) == 1.00
+    assert len(result.token_ids) - len(result.steps) <= bool(few)

@@ -141,7 +141,8 @@ def test_methods_lists_every_method():
     assert all(name in shown for name in names())
 
 
-def test_demo():
+def test_demo(monkeypatch):
+    monkeypatch.setattr("leapdecode.cli.demo.ROUNDS", 1)  # further ones only tell times better
     done = call("demo", "--max-tokens", "6", "--json")
     assert done.returncode == 0
     tasks = json.loads(done.stdout)["tasks"]

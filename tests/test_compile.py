@@ -9,8 +9,10 @@ from tiny import CONFIGS, decode, model, new_model, prompts, runner, texts
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.methods import names
+from leapdecode.model import prepacked as prepacking
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.cost import curve_key
+from leapdecode.model.half_linear import available
 from leapdecode.model.load import prepare
 
 PROMPTS = [
@@ -63,11 +65,17 @@ def test_two_graphs_serve_all_layers():
 
 
 @pytest.mark.slow
-def test_many_layers_are_one_graph():
+def test_many_layers_are_one_graph_without_half_weights(monkeypatch):
+    """On a processor without arithmetic for bfloat16, where such weights would be packed."""
+    if not available():
+        pytest.skip("PyTorch has no FBGEMM here")
+    monkeypatch.setattr(prepacking, "packs", lambda dtype: dtype == torch.float32)
     torch.set_num_threads(1)
     config, before = CONFIGS["llama"](), graphs()
     config.num_hidden_layers = 9
-    prepare(new_model(config), compiled=True)
+    model = new_model(config, torch.bfloat16)
+    assert prepare(model, prepack=True).prepacked is not None
+    runner = prepare(model, prepack=True, compiled=True)
     assert graphs() == before + 2
 
 

@@ -18,8 +18,8 @@ from leapdecode.model.runner import Runner
 BRANCHING = ("lookahead", "multi_candidate", "ouroboros", "hybrid")
 METHODS = ("jacobi", "prompt_lookup", "draft_model", *BRANCHING)
 SAMPLINGS = [
-    SamplingParams(max_tokens=24, ignore_eos=True),
-    SamplingParams(max_tokens=24, ignore_eos=True, temperature=0.9, top_p=0.95, seed=3),
+    SamplingParams(max_tokens=16, ignore_eos=True),
+    SamplingParams(max_tokens=16, ignore_eos=True, temperature=0.9, top_p=0.95, seed=3),
 ]
 
 
@@ -155,17 +155,16 @@ def test_end_tokens_and_limits_among_what_is_carried():
     llm = pair()
     for prompt, end in zip(prompts()[:3], (2, 5, 3), strict=True):
         whole = llm.generate(prompt, method="autoregressive", sampling=SAMPLINGS[0]).token_ids
-        if end:
-            limit = SamplingParams(max_tokens=end, ignore_eos=True)
-            stop = SamplingParams(max_tokens=24, ignore_eos=True, stop_token_ids=[whole[end]])
-            for sampling in (limit, stop):
-                plain = llm.generate(prompt, method="autoregressive", sampling=sampling)
-                for method in BRANCHING:
-                    found = llm.generate(prompt, method=method, sampling=sampling)
-                    assert found.token_ids == plain.token_ids
-                    assert found.finish_reason == plain.finish_reason
-                    streamed = list(llm.stream(prompt, method=method, sampling=sampling))
-                    assert [piece.token_id for piece in streamed] == plain.token_ids
+        limit = SamplingParams(max_tokens=end, ignore_eos=True)
+        stop = SamplingParams(max_tokens=24, ignore_eos=True, stop_token_ids=[whole[end]])
+        for sampling in (limit, stop):
+            plain = llm.generate(prompt, method="autoregressive", sampling=sampling)
+            for method in BRANCHING:
+                found = llm.generate(prompt, method=method, sampling=sampling)
+                assert found.token_ids == plain.token_ids
+                assert found.finish_reason == plain.finish_reason
+                streamed = list(llm.stream(prompt, method=method, sampling=sampling))
+                assert [piece.token_id for piece in streamed] == plain.token_ids
 
 
 def test_a_carried_token_that_is_refused():

@@ -96,7 +96,7 @@ def generated(model, prompt):
 
 def test_the_text_is_that_of_full_forwards_and_of_transformers(model):
     llm = LLM(model, fallback="autoregressive")
-    for prompt in prompts(4):
+    for prompt in prompts(4)[::3]:
         found = llm.generate(prompt, sampling=SHORT).token_ids
         assert found == full_forwards(model, prompt)
         assert found == generated(model, prompt)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import by_length
 from tiny import CONFIGS, MORE_CONFIGS, new_model, prompts, save_checkpoint
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.llama.modeling_llama import LlamaMLP
@@ -125,7 +126,7 @@ def test_rows_have_one_class_from_three_on(size):
     assert all(torch.allclose(layer(rows[:, :n]), threes[:, :n], atol=1e-4) for n in (1, 2, 7))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", by_length(FAMILIES, MORE_CONFIGS))
 def test_logits_are_those_of_float32(name):
     model, whole = pair_of(name)
     if not half_linears(model):

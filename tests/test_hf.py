@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+from cases import FURTHER
 from tiny import CACHE, CONFIGS, GPT, GROUPED, MORE_CONFIGS, REFUSED, VOCABULARY, new_model
 from transformers import (
     CLIPVisionConfig,
@@ -30,7 +31,7 @@ from leapdecode.hf import decoding
 from leapdecode.methods.registry import names
 from leapdecode_bench.tasks.registry import find
 
-METHODS = ["autoregressive", "jacobi", "prompt_lookup", "lookahead"]
+METHODS = ["prompt_lookup", "lookahead"]
 PROMPT = find("math").prompts(1)[0]
 
 
@@ -304,7 +305,11 @@ class OfItsRow(LogitsProcessor):
 
 
 # every method in a batch, and one of each kind alone
-ALONE_OR_TOGETHER = [(name, 3) for name in names()] + [("autoregressive", 1), ("ouroboros", 1)]
+ALONE_OR_TOGETHER = [
+    *(pytest.param(name, 3, marks=pytest.mark.long if name in FURTHER else ()) for name in names()),
+    ("autoregressive", 1),
+    ("ouroboros", 1),
+]
 
 
 @pytest.mark.parametrize(("method", "count"), ALONE_OR_TOGETHER)

@@ -43,17 +43,17 @@ def test_after_an_interruption_texts_are_as_before(method, batch_size):
     assert [result.token_ids for result in found] == expected
 
 
-def test_a_callback_ends_one_text_and_the_others_go_on(llm):
+def test_a_callback_ends_one_text_and_the_others_go_on(light):
     given = ["def fib(n):", "class Tree:", "Tom has 3 bags"]
     sampling = SamplingParams(max_tokens=40, ignore_eos=True)
-    whole = llm.generate(given, sampling=sampling)
+    whole = light.generate(given, sampling=sampling)
     heard = []
 
     def hear(number, pieces):
         heard.extend(pieces if number == 1 else [])
         return number == 1 and len(heard) >= 6
 
-    found = llm.generate(given, sampling=sampling, on_step=hear)
+    found = light.generate(given, sampling=sampling, on_step=hear)
     assert [result.finish_reason for result in found] == ["length", "aborted", "length"]
     assert 6 <= len(found[1].token_ids) == len(heard) < 40
     assert found[1].token_ids == whole[1].token_ids[: len(heard)]

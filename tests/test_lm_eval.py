@@ -11,6 +11,7 @@ import commands
 import local_tasks
 import pytest
 import torch
+from cases import by_length
 from stated import stated_times
 
 from leapdecode.errors import OptionError, UnknownName
@@ -56,8 +57,11 @@ def theirs(tasks):
     return evaluated(HFLM(TARGET, batch_size=3, **DTYPE), tasks)
 
 
+METHODS = by_length(("lookahead", "auto", "draft_model"), ("auto", "draft_model"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["lookahead", "auto", "draft_model"])
+@pytest.mark.parametrize("method", METHODS)
 def test_scores_and_texts_are_those_of_hf_in_float64(theirs, tasks, method, monkeypatch):
     # rows are free, else it is left to this machine whether auto guesses at all
     free = stated_times({1: 10.0, 32: 10.0})

@@ -161,13 +161,6 @@ def test_its_weights_are_packed_anew_when_they_change(half, factor):
     assert bool(unpacked) == (factor == 1e6)
 
 
-@pytest.mark.slow
-def test_it_is_not_packed_where_it_is_compiled(half):
-    assert prepare(half, prepack=True).prepacked is not None
-    runner = prepare(half, prepack=True, compiled=True)
-    assert runner.prepacked is None
-
-
 def test_a_wrong_argument():
     with pytest.raises(OptionError, match="prepack='yes' must be 'auto', True or False"):
         LLM("demo", prepack="yes")

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
-from commands import errors, run
+from commands import call, errors
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -175,7 +175,7 @@ def test_json_is_one_document_and_the_files_hold_the_tree(tmp_path):
         for option, path in zip(("--html", "--svg", "--output", "--schedule"), files, strict=True)
         for part in (option, str(path))
     ]
-    done = run("tree", "solve", *SMALL, "--json", *options)
+    done = call("tree", "solve", *SMALL, "--json", *options)
     assert done.returncode == 0, done.stderr
     assert errors(done) == []
     document = json.loads(done.stdout)
@@ -192,7 +192,7 @@ def test_json_is_one_document_and_the_files_hold_the_tree(tmp_path):
 
 
 def test_a_question_may_come_through_a_pipe():
-    done = run("tree", "solve", "-", "--depth", "1", stdin=b"Tom has 3 pens. How many are left?")
+    done = call("tree", "solve", "-", "--depth", "1", stdin=b"Tom has 3 pens. How many are left?")
     assert done.returncode == 0, done.stderr
     shown = done.stdout.decode().splitlines()
     assert shown[0].rstrip() == "Tom has 3 pens. How many are left?"

@@ -21,9 +21,9 @@ WAYS = [
     ("serial-speculative", {"k_config": "2,2,1"}),
     ("scheduled:verify=1", {"k_config": "1,1,1"}),
     ("scheduled:overlap=true:queue=likeliest", {"k_config": "2,1,1"}),
-    ("batched", {}),
+    pytest.param("batched", {}, marks=pytest.mark.slow),
     ("batched-speculative", {"k_config": "4,2,1"}),
-    ("batched-speculative", {"method": "auto"}),
+    pytest.param("batched-speculative", {"method": "auto"}, marks=pytest.mark.slow),
 ]
 
 
@@ -33,7 +33,7 @@ def late(monkeypatch):
     launch, rng = Runner.launch, random.Random()
 
     def later(*arguments, **options):
-        time.sleep(rng.choice((0, 0, 0.002)))
+        time.sleep(rng.choice((0, 0, 0, 0.002)))
         return launch(*arguments, **options)
 
     monkeypatch.setattr(Runner, "launch", later)

@@ -71,7 +71,7 @@ PATHS = ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize")
 @pytest.mark.parametrize("path", PATHS)
 def test_random_bodies_break_nothing(light, path):
     """As many by the description as against it; LEAPDECODE_FUZZ=1250 makes ten thousand in all."""
-    count = int(os.environ.get("LEAPDECODE_FUZZ", "24"))
+    count = int(os.environ.get("LEAPDECODE_FUZZ", "16"))
     with serving(light, max_tokens=8, request_seconds=3600) as served:  # no 504 when it is busy
         right = fuzz(served, path, count, GenerationMode.POSITIVE)
         assert right[200]

@@ -212,32 +212,32 @@ def test_stream_equals_generate(llm, method, prompt, stop):
     assert not any(text in result.text for text in stop)
 
 
-def test_the_text_ends_where_the_stop_string_begins(llm):
-    whole = llm.generate(
+def test_the_text_ends_where_the_stop_string_begins(light):
+    whole = light.generate(
         PROMPTS[1], method="autoregressive", sampling=SamplingParams(max_tokens=48)
     ).text
     middle = whole[len(whole) // 2 : len(whole) // 2 + 5]
-    cut = llm.generate(PROMPTS[1], sampling=SamplingParams(max_tokens=48, stop=middle))
+    cut = light.generate(PROMPTS[1], sampling=SamplingParams(max_tokens=48, stop=middle))
     assert cut.text == whole[: whole.index(middle)]
     assert cut.finish_reason == "stop"
 
 
-def test_an_abandoned_stream_leaves_the_engine_usable(llm):
-    stream = llm.stream(PROMPTS[0], sampling=SamplingParams(max_tokens=30))
+def test_an_abandoned_stream_leaves_the_engine_usable(light):
+    stream = light.stream(PROMPTS[0], sampling=SamplingParams(max_tokens=30))
     first = next(stream)
-    inside = llm.generate(PROMPTS[0], sampling=SamplingParams(max_tokens=30))
+    inside = light.generate(PROMPTS[0], sampling=SamplingParams(max_tokens=30))
     stream.close()
     assert first.token_id == inside.token_ids[0]
     assert (
-        llm.generate(PROMPTS[0], sampling=SamplingParams(max_tokens=30)).token_ids
+        light.generate(PROMPTS[0], sampling=SamplingParams(max_tokens=30)).token_ids
         == inside.token_ids
     )
 
 
-def test_two_streams_may_be_read_in_turn(llm):
+def test_two_streams_may_be_read_in_turn(light):
     sampling = SamplingParams(max_tokens=24, temperature=1.0)
-    expected = [[p.token_id for p in llm.stream(prompt, sampling=sampling)] for prompt in PROMPTS]
-    streams = [llm.stream(prompt, sampling=sampling) for prompt in PROMPTS]
+    expected = [[p.token_id for p in light.stream(prompt, sampling=sampling)] for prompt in PROMPTS]
+    streams = [light.stream(prompt, sampling=sampling) for prompt in PROMPTS]
     found = [[], []]
     for _ in range(24):
         for stream, ids in zip(streams, found, strict=True):
@@ -250,9 +250,9 @@ def test_arguments_are_checked_before_the_first_piece(llm):
         llm.stream("")
 
 
-def test_without_a_tokenizer_pieces_are_ids(llm):
-    bare = LLM(llm.model)
-    ids = llm.tokenizer(PROMPTS[0])["input_ids"]
+def test_without_a_tokenizer_pieces_are_ids(light):
+    bare = LLM(light.model)
+    ids = light.tokenizer(PROMPTS[0])["input_ids"]
     pieces = list(bare.stream(ids, sampling=SamplingParams(max_tokens=8)))
     assert len(pieces) == 8
     assert {piece.text for piece in pieces} == {""}

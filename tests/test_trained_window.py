@@ -27,25 +27,24 @@ def stated(llm, monkeypatch):
 
 
 @pytest.mark.parametrize(("task", "temperature"), [("math", 0.0), ("code", 1.0)])
-def test_a_window_alone_is_jacobi_decoding(llm, task, temperature):
+def test_a_window_alone_is_jacobi_decoding(light, task, temperature):
     prompt = find(task).prompts(1)[0]
     sampling = SamplingParams(max_tokens=48, temperature=temperature, seed=4)
-    jacobi = llm.generate(prompt, method="jacobi", window=9, sampling=sampling)
-    ours = llm.generate(prompt, method="hybrid", window=9, sampling=sampling, **ALONE)
+    jacobi = light.generate(prompt, method="jacobi", window=9, sampling=sampling)
+    ours = light.generate(prompt, method="hybrid", window=9, sampling=sampling, **ALONE)
     assert ours.token_ids == jacobi.token_ids
     assert ours.stats.accepted_lengths == jacobi.stats.accepted_lengths
     assert max(ours.stats.accepted_lengths) > 1
 
 
 @pytest.mark.parametrize(
-    "sampling", [SHORT, SamplingParams(48, temperature=0.9, seed=2, top_p=0.9)]
+    ("sampling", "size"), [(SHORT, 2), (SamplingParams(48, temperature=0.9, seed=2, top_p=0.9), 1)]
 )
-def test_no_text_changes_beside_other_sources_and_in_batches(llm, sampling):
+def test_no_text_changes_beside_other_sources_and_in_batches(light, sampling, size):
     prompts = find("code").prompts(2)
-    plain = llm.generate(prompts, method="autoregressive", sampling=sampling)
-    for size in (1, 2):
-        found = llm.generate(prompts, method="hybrid", window=6, sampling=sampling, batch_size=size)
-        assert [one.token_ids for one in found] == [one.token_ids for one in plain]
+    plain = light.generate(prompts, method="autoregressive", sampling=sampling)
+    found = light.generate(prompts, method="hybrid", window=6, sampling=sampling, batch_size=size)
+    assert [one.token_ids for one in found] == [one.token_ids for one in plain]
     sources = {source for one in found for step in one.steps for source in step.sources}
     assert len(sources - {"target"}) > 1
     assert all(step.guesses.get("window") for step in found[0].steps[1:4])

@@ -135,7 +135,7 @@ def test_a_text_is_found_in_whatever_row_it_moved_to(monkeypatch):
         return text(shared, prompt)
 
     monkeypatch.setattr(ours, "Text", counted)
-    texts = repeating(3, count=20)
+    texts = repeating(3)
     Runner(ours.Suffix(config()), texts).run()
     assert len(read) == len(texts)
 

@@ -37,6 +37,7 @@ def shown(**environment):
     return subprocess.run(command, env=MINE | environment, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STAT.exists(), reason="this system does not say what its cores do")
 def test_a_command_that_starts_beside_others_lets_its_threads_sleep():
     with busy_processes(os.cpu_count()):
