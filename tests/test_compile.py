@@ -76,6 +76,7 @@ def test_many_layers_are_one_graph_without_half_weights(monkeypatch):
     model = new_model(config, torch.bfloat16)
     assert prepare(model, prepack=True).prepacked is not None
     runner = prepare(model, prepack=True, compiled=True)
+    assert runner.prepacked is None
     assert graphs() == before + 2
 
 

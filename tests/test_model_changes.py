@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import logging
+import threading
 
 import pytest
 import torch
@@ -278,18 +279,32 @@ def test_exact_decoding_rests_while_other_modules_run(caplog):
 
 
 def test_a_text_that_was_begun_exactly_and_ends_otherwise_is_not_exact():
+    """The model changes behind the text's tenth token, and another text joins before the next."""
+
     async def run():
         model, wrapped = with_adapters(torch.float32)
         wrapped.base_model.disable_adapter_layers()
-        long = SamplingParams(max_tokens=60, ignore_eos=True)
-        async with AsyncLLM(model, exact=True) as llm:
-            first = asyncio.create_task(llm.generate(PROMPT, sampling=long))
-            async for _ in llm.stream(PROMPT[:5], sampling=SamplingParams(max_tokens=1)):
-                pass
-            with llm.llm.lock:
+        loop, changed, joined = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        def change(ids, scores):
+            if ids.shape[1] == len(PROMPT) + 10:
                 wrapped.base_model.enable_adapter_layers()
-            second = await llm.generate(PROMPT[:5], sampling=SamplingParams(max_tokens=1))
-            return (await first).exact, second.exact
+                loop.call_soon_threadsafe(changed.set)
+                assert joined.wait(60)
+            return scores
+
+        change.stateful = False
+        short = SamplingParams(max_tokens=1)
+        long = SamplingParams(max_tokens=20, ignore_eos=True, logits_processors=(change,))
+        async with AsyncLLM(model, exact=True) as llm:
+            first = asyncio.create_task(
+                llm.generate(PROMPT, method="autoregressive", sampling=long)
+            )
+            await changed.wait()
+            second = asyncio.create_task(llm.generate(PROMPT[:5], sampling=short))
+            await asyncio.sleep(0)  # it is asked for now
+            joined.set()
+            return (await first).exact, (await second).exact
 
     assert asyncio.run(run()) == (False, False)
 
