@@ -322,18 +322,18 @@ def test_jacobi_goes_on_trying_where_rows_are_free(llm):
     llm.shared.forget()
 
 
-def test_what_a_window_gains_is_credited_to_it(demo, monkeypatch):
-    state_row_costs(demo, {1: 1.0, 128: 1.0})
+def test_what_a_window_gains_is_credited_to_it(embedded_pair, monkeypatch):
+    state_row_costs(embedded_pair, {1: 1.0, 128: 1.0})
     told = []
     monkeypatch.setattr(Planner, "judge_window", lambda self, *facts: told.append(facts))
-    found = demo.generate(
+    found = embedded_pair.generate(
         find("math").prompts(1)[0], method="lookahead", sampling=SHORT, budget="auto",
         guesses=0, pool_from_prompt=False,
     )  # fmt: skip
     guessed = [source for step in found.steps for source in step.sources if source != "target"]
     assert set(guessed) == {"window"}
     assert sum(gained for gained, *_ in told) == len(guessed)
-    demo.shared.forget()
+    embedded_pair.shared.forget()
 
 
 def test_a_budget_out_of_range_is_refused(llm):
