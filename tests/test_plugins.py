@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from leapdecode.errors import OptionError
-from leapdecode.plugins import find_classes
+from leapdecode.errors import OptionError, UnknownName
+from leapdecode.plugins import Registry, find_classes
 
 
 class Base:
@@ -69,3 +69,16 @@ def test_an_installed_package_names_its_classes_by_entry_point(package):
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text("[toy_plugins]\ninstalled = elsewhere:Toy\n")
     assert sorted(find_classes("toy_plugins", Base)) == ["first", "installed"]
+
+
+def test_a_registry_names_finds_and_suggests(package):
+    for name in ("second", "first"):
+        (package / f"{name}.py").write_text(plugin(name))
+    registry = Registry("toy_plugins", Base, "toy")
+    assert registry.names() == ["first", "second"]
+    assert registry.find("first").name == "first"
+    assert registry.instance("first") is registry.instance("first")
+    with pytest.raises(UnknownName, match="unknown toy 'frst'; did you mean 'first'"):
+        registry.find("frst")
+    by_length = Registry("toy_plugins", Base, "toy", order=lambda toy: -len(toy.name))
+    assert by_length.names() == ["second", "first"]

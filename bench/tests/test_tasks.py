@@ -13,10 +13,11 @@ import pytest
 import leapdecode_bench.tasks
 from leapdecode.errors import UnknownName
 from leapdecode.model.embedded import examples
+from leapdecode.plugins import Registry
 from leapdecode.reasoning.fastcot.questions import ShippedSource
 from leapdecode.reasoning.tasks.math import MathTree
 from leapdecode_bench.reasoning.questions import find as find_questions
-from leapdecode_bench.tasks import registry
+from leapdecode_bench.tasks.base import Task
 from leapdecode_bench.tasks.registry import find, names
 
 KINDS = [(name, kind) for name in names() for kind in find(name).kinds]
@@ -53,7 +54,7 @@ def test_a_task_is_a_file_or_a_folder(path, tmp_path, monkeypatch):
     monkeypatch.setattr(
         leapdecode_bench.tasks, "__path__", [*leapdecode_bench.tasks.__path__, str(tmp_path)]
     )
-    task = registry._tasks.__wrapped__()["counting"]
+    task = Registry("leapdecode_bench.tasks", Task, "task").instance("counting")
     del sys.modules["leapdecode_bench.tasks.counting"]
     (example,) = task.examples("held_out", 1)
     assert task.score(example, example.completion) == 1.0

@@ -1,45 +1,36 @@
 """Finds the methods: one file in this folder is one method."""
 
 import dataclasses
-import functools
 from typing import Any
 
 from leapdecode.core import SamplingParams
-from leapdecode.errors import UnknownName, with_suggestions
+from leapdecode.errors import UnknownName
 from leapdecode.methods.base import Method
-from leapdecode.plugins import find_classes
+from leapdecode.plugins import Registry
 
 DEFAULT = "auto"
 SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)} - {"seed", "explicit"}
-
-
-@functools.cache
-def _methods() -> dict[str, type[Method]]:
-    found = find_classes("leapdecode.methods", Method)
-    return dict(
-        sorted(
-            found.items(),
-            key=lambda item: (item[1].needs_draft, item[0] != "autoregressive", item[0]),
-        )
-    )
+METHODS = Registry(
+    "leapdecode.methods",
+    Method,
+    "method",
+    order=lambda method: (method.needs_draft, method.name != "autoregressive", method.name),
+)
 
 
 def names() -> list[str]:
     """Every method's name, plain decoding first."""
-    return list(_methods())
+    return METHODS.names()
 
 
 def find(name: str) -> type[Method]:
     """The method called `name`; raises `UnknownName` with suggestions."""
-    if not isinstance(name, str) or name not in _methods():
-        raise UnknownName(with_suggestions(f"unknown method {name!r}", str(name), _methods()))
-    return _methods()[name]
+    return METHODS.find(name)
 
 
 def make(name: str, options: dict[str, Any]) -> Method:
     """A method with its options set; raises `UnknownName` or `OptionError`."""
-    method = find(name)
-    known = {field.name: field for field in method.options()}
+    known = {field.name for field in find(name).options()}
     for key in options:
         if key in SAMPLING:
             raise UnknownName(
@@ -49,9 +40,7 @@ def make(name: str, options: dict[str, Any]) -> Method:
             raise UnknownName(
                 f"options of {name} are arguments of their own: window=5, not options={{...}}"
             )
-        if key not in known:
-            raise UnknownName(with_suggestions(f"{name} has no option {key!r}", key, known))
-    return method(**options)
+    return METHODS.make(name, options)
 
 
 def describe(method: type[Method]) -> dict[str, Any]:

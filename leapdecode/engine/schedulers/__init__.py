@@ -1,29 +1,23 @@
 """Who runs next: one file in this folder is one policy."""
 
-import functools
 import inspect
 from typing import Any
 
 from leapdecode.engine.schedulers.base import Scheduler
 from leapdecode.errors import OptionError, UnknownName, with_suggestions
-from leapdecode.plugins import find_classes
+from leapdecode.plugins import Registry
 
-
-@functools.cache
-def _schedulers() -> dict[str, type[Scheduler]]:
-    return find_classes(__name__, Scheduler)
+SCHEDULERS = Registry(__name__, Scheduler, "scheduler")  # type: ignore[type-abstract]
 
 
 def scheduler_names() -> list[str]:
-    """Every scheduler's name."""
-    return sorted(_schedulers())
+    """Every scheduler's name, sorted."""
+    return SCHEDULERS.names()
 
 
 def find_scheduler(name: str) -> type[Scheduler]:
     """The scheduler called `name`; raises `UnknownName` with suggestions."""
-    if name not in _schedulers():
-        raise UnknownName(with_suggestions(f"unknown scheduler {name!r}", str(name), _schedulers()))
-    return _schedulers()[name]
+    return SCHEDULERS.find(name)
 
 
 def make_scheduler(wanted: str, batch_size: int) -> Scheduler:

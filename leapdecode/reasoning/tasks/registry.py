@@ -1,23 +1,17 @@
 """Finds the tasks: one file in this folder is one task; a name that ends in .toml is a user's."""
 
-import functools
-
-from leapdecode.errors import UnknownName, with_suggestions
-from leapdecode.plugins import bench_part, find_classes
+from leapdecode.errors import UnknownName
+from leapdecode.plugins import Registry, bench_part
 from leapdecode.reasoning.tasks.base import TreeTask
 from leapdecode.reasoning.tasks.from_file import FileTask
 
-
-@functools.cache
-def _tasks() -> dict[str, TreeTask]:
-    # no object of the base is made
-    found = find_classes("leapdecode.reasoning.tasks", TreeTask)  # type: ignore[type-abstract]
-    return {name: task() for name, task in sorted(found.items())}
+# no object of the base is made
+TASKS = Registry("leapdecode.reasoning.tasks", TreeTask, "task")  # type: ignore[type-abstract]
 
 
 def names() -> list[str]:
     """Every task's name, sorted."""
-    return list(_tasks())
+    return TASKS.names()
 
 
 def find(name: str) -> TreeTask:
@@ -29,10 +23,10 @@ def find(name: str) -> TreeTask:
     if name.endswith(".toml"):
         return FileTask(name)
     public = bench_part("trees")
-    if public is not None and (task := public(name, _tasks())) is not None:
+    if public is not None and (task := public(name, TASKS.instances)) is not None:
         return task  # type: ignore[no-any-return]
-    if name not in _tasks():
-        message = with_suggestions(f"unknown task {name!r}", name, _tasks())
+    try:
+        return TASKS.instance(name)
+    except UnknownName as error:
         more = "" if public else "; leapdecode-bench has more"
-        raise UnknownName(f"{message} (or the name of a .toml file{more})")
-    return _tasks()[name]
+        raise UnknownName(f"{error} (or the name of a .toml file{more})") from None

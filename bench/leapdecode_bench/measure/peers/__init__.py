@@ -1,26 +1,21 @@
 """Other engines in the same run: one file in this folder is one peer of `--peers`."""
 
-import functools
 from collections.abc import Iterable
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError, UnknownName, with_suggestions
 from leapdecode.llm import LLM
-from leapdecode.plugins import find_classes
+from leapdecode.plugins import Registry
 from leapdecode_bench.measure.contenders import Contender
 from leapdecode_bench.measure.peers.base import Peer, PeerContender
 
-
-@functools.cache
-def _peers() -> dict[str, Peer]:
-    # no object of the base is made
-    found = find_classes(__name__, Peer)  # type: ignore[type-abstract]
-    return {name: peer() for name, peer in sorted(found.items())}
+# no object of the base is made
+PEERS = Registry(__name__, Peer, "peer")  # type: ignore[type-abstract]
 
 
 def peer_names() -> list[str]:
     """Every peer's name, sorted."""
-    return list(_peers())
+    return PEERS.names()
 
 
 def parse_peers(wanted: str) -> list[tuple[Peer, str]]:
@@ -30,11 +25,12 @@ def parse_peers(wanted: str) -> list[tuple[Peer, str]]:
     found: dict[str, tuple[Peer, str]] = {}
     for part in filter(None, (part.strip() for part in wanted.split(","))):
         name, _, argument = part.partition("=")
-        if name not in _peers():
-            raise UnknownName(with_suggestions(f"--peers {name!r} is not known", name, _peers()))
-        found[name] = _peers()[name], argument
+        if name not in PEERS.classes:
+            message = f"--peers {name!r} is not known"
+            raise UnknownName(with_suggestions(message, name, PEERS.classes))
+        found[name] = PEERS.instance(name), argument
     if not found:
-        raise OptionError(f"--peers is empty; choose from {', '.join(_peers())}")
+        raise OptionError(f"--peers is empty; choose from {', '.join(PEERS.classes)}")
     return list(found.values())
 
 
