@@ -1,6 +1,7 @@
 """The command line."""
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from commands import ENVIRONMENT, call, errors
 from transformers import AutoConfig
 
+from leapdecode.cli import model_options
 from leapdecode.methods import names
 from leapdecode.model import embedded
 from leapdecode_bench.cli.results import resuming
@@ -399,3 +401,20 @@ def test_the_command_that_goes_on_with_a_stopped_bench():
     )
     again = ["bench", "--resume", "--output=a"]
     assert resuming(again, Path("a")) == "leapdecode bench --resume --output=a"
+
+
+def test_an_error_in_the_log_has_its_traceback(capsys):
+    log = logging.getLogger("leapdecode")
+    handlers, level = log.handlers, log.level
+    model_options._show_log()
+    try:
+        raise RuntimeError("the cause\x1b[2J")
+    except RuntimeError:
+        log.exception("request 7 failed")
+    finally:
+        log.info("loaded")
+        log.handlers = handlers
+        log.setLevel(level)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["note: request 7 failed", "Traceback (most recent call last):"]
+    assert lines[-2:] == ["RuntimeError: the cause\\x1b[2J", "loaded"]

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from leapdecode import SamplingParams
-from leapdecode.cli.explain import explain_steps, saved_by_source
+from leapdecode.cli.show import explain_steps, saved_by_source
 
 
 def cost(rows, context):

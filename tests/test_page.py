@@ -8,8 +8,7 @@ from served import HOST, serving
 from test_server import PROMPT
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.llm.trace import PARTS, Trace, lines_of
-from leapdecode.llm.trace_page import page
+from leapdecode.llm.trace import PARTS, Trace, lines_of, page
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 EVIL = '</script><img src=x onerror="document.title=1"><b>&amp;\u202e{{7*7}}'

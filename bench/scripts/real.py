@@ -25,7 +25,8 @@ from rich.table import Column, Table
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from real_prompts import KINDS, check_kinds, workloads
 
-from leapdecode.cli.common import open_llm, reports_errors
+from leapdecode.cli.common import reports_errors
+from leapdecode.cli.model_options import Models
 from leapdecode.core import SamplingParams
 from leapdecode_bench.cli.bench import finish, measure
 from leapdecode_bench.cli.contenders import parse_methods
@@ -85,11 +86,17 @@ def prepare(arguments: argparse.Namespace) -> Bench:
     chosen = parse_methods(arguments.contenders)
     if arguments.peers:
         check_peers(arguments.peers, arguments.batch_size)
-    llm = open_llm(
-        arguments.model, arguments.draft, arguments.device, arguments.dtype, "auto", False,
-        fallback=False, compiled=arguments.compile, prefix_cache=False,
-        quantize=arguments.quantize, exact=arguments.exact,
-    )  # fmt: skip
+    models = Models(
+        model=arguments.model,
+        draft=arguments.draft,
+        device=arguments.device,
+        dtype=arguments.dtype,
+        fallback=False,
+        compile=arguments.compile,
+        quantize=arguments.quantize,
+        exact=arguments.exact,
+    )
+    llm = models.open(prefix_cache=False)
     inexact = ("autoregressive", {"exact": False})
     if llm.exact and inexact not in chosen:
         chosen.insert(1, inexact)

@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from leapdecode.cli.app import app
-from leapdecode.cli.cllm_view import show_view
+from leapdecode.cli.cllm import show_view
 from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
 from leapdecode.training.curves import FIELDS, Curves

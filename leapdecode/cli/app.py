@@ -8,10 +8,8 @@ import typer
 
 from leapdecode import __version__
 from leapdecode.cli.chat import chat
-from leapdecode.cli.cllm import cllm
-from leapdecode.cli.cllm_interpolate import interpolate
+from leapdecode.cli.cllm import cllm, interpolate, view
 from leapdecode.cli.cllm_train import train
-from leapdecode.cli.cllm_view import view
 from leapdecode.cli.common import reports_errors
 from leapdecode.cli.demo import demo
 from leapdecode.cli.distill import distill

@@ -4,17 +4,12 @@ from typing import Any
 
 import typer
 
-from leapdecode.cli.common import (
+from leapdecode.cli.common import print_json, reports_errors
+from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.options import (
     BudgetOption,
-    JsonOption,
-    check_drafts,
-    parse_budget,
-    parse_options,
-    print_json,
-    reports_errors,
-)
-from leapdecode.cli.decoding import (
     ColorOption,
+    JsonOption,
     MaxTokensOption,
     MethodOption,
     MinPOption,
@@ -26,9 +21,10 @@ from leapdecode.cli.decoding import (
     TemperatureOption,
     TopKOption,
     TopPOption,
+    parse_budget,
+    parse_options,
     stated,
 )
-from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.methods import DEFAULT, make
 
@@ -82,8 +78,7 @@ def chat(
     check_budget(most)
     llm = models.open(packed=False)
     check_drafts(llm, [method])
-    from leapdecode.cli.conversation import Conversation
-    from leapdecode.cli.terminal import Terminal
+    from leapdecode.cli.conversation import Conversation, Terminal
 
     terminal = Terminal(color, json)
     arguments = {"method": method, "sampling": sampling, "budget": most, **options}
@@ -99,7 +94,7 @@ def chat(
 
 def _converse(talk: Any, terminal: Any) -> None:
     """Answer line after line, until there are no more or /exit is said."""
-    from leapdecode.cli.chat_commands import obey
+    from leapdecode.cli.conversation import obey
 
     for line in terminal.lines():
         if line.startswith("/"):

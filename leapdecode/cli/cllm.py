@@ -1,6 +1,7 @@
 """`leapdecode cllm`: consistency training, from trajectories to a faster model."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import JsonOption, counting_progress, print_json, reports_errors
-from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.spreading import RayOption
+from leapdecode.cli.common import counting_progress, print_json, reports_errors
+from leapdecode.cli.model_options import ModelOption, Models, takes_model
+from leapdecode.cli.options import JsonOption, RayOption
 from leapdecode.errors import OptionError
+from leapdecode.plugins import bench_is_missing, bench_part
 
 cllm = typer.Typer(
     name="cllm",
@@ -191,3 +193,102 @@ def summed(shards: list[dict[str, Any]]) -> dict[str, Any]:
 def tell_how_to_go_on() -> None:
     again = " ".join(argument for argument in sys.argv[1:] if argument != "--resume")
     typer.echo(f"\nstopped; go on with\n  leapdecode {again} --resume", err=True)
+
+
+@reports_errors
+@takes_model("draft", "compile", "exact", "prepack", "quantize", "fallback")
+def view(
+    prompt: Annotated[str, typer.Argument(help="what the model continues")],
+    block: Annotated[int, typer.Option(min=2, help="tokens of a block")] = 16,
+    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of the text")] = 64,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page, too")] = None,
+    json: JsonOption = False,
+    *,
+    models: Models,
+) -> None:
+    """Show how Jacobi decoding makes a text, block by block and iteration by iteration.
+
+    A line per iteration: right tokens are blue, wrong ones red and underlined (CLLM, Figure 2).
+
+    Examples:
+
+      leapdecode cllm view "Tom has 3 bags with 8 pens each." -m model
+
+      leapdecode cllm view "Tom has 3 bags with 8 pens each." --html before.html
+    """
+    from leapdecode.llm.prompts import encode
+    from leapdecode.training.collect import Collecting, continuations, tree_runner
+    from leapdecode.training.trajectories import Known, trajectories, viewed
+
+    write_view = bench_part("view") if html is not None else None
+    if html is not None and write_view is None:
+        raise bench_is_missing("--html")
+    llm = replace(models, exact=False, prepack=False).open(fallback=False, prefix_cache=False)
+    ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
+    settings = Collecting(block, max_tokens)
+    (result,) = continuations(llm, [ids], settings)
+    (found,) = trajectories(
+        tree_runner(llm), [Known(0, ids, result.token_ids)], block, settings.seed
+    )
+    blocks = [viewed(llm.tokenizer, one) for one in found if one]
+    if write_view is not None:
+        write_view(html, prompt, llm.name, blocks)
+    if json:
+        print_json({"schema": 1, "block": block, "blocks": blocks, "text": result.text})
+        return
+    show_view(blocks)
+    if html is not None:
+        typer.echo(str(html))
+
+
+def show_view(blocks: Sequence[Any]) -> None:
+    """The iterations of every block on a terminal; wrong tokens stand in brackets without one."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from leapdecode.plain import one_line
+
+    console = Console(highlight=False)
+    for number, states in enumerate(blocks, 1):
+        count = len(states) - 1
+        console.print(Text(f"block {number}, {count} iteration{'' if count == 1 else 's'}"))
+        for state in states:
+            line = Text("  ")
+            for text, right in state:
+                shown = one_line(text)
+                style = "blue" if right else "red underline"
+                line.append(shown if right or console.color_system else f"[{shown}]", style)
+            console.print(line, soft_wrap=True)
+
+
+@reports_errors
+def interpolate(
+    model: ModelOption = "demo",
+    baseline: Annotated[
+        str, typer.Option(metavar="MODEL", help="what the model was trained from")
+    ] = "demo",
+    share: Annotated[
+        float, typer.Option(help="of the way from the baseline's weights to the trained ones")
+    ] = 0.75,
+    output: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the model")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a model between a trained one and the one that it was trained from.
+
+    Where `cllm evaluate` shows that training has cost quality, a share below 1 gives most of it
+    back, for some of the speed.
+
+    Examples:
+
+      leapdecode cllm interpolate -m model --share 0.7 --output between
+
+      leapdecode cllm evaluate -m model --also between --output report
+    """
+    from leapdecode.training.interpolate import interpolate as made
+
+    folder = needed(output)
+    found = made(model, baseline, share, folder)
+    if json:
+        print_json({"schema": 1, "output": str(folder), **found})
+    else:
+        typer.echo(f"{folder}: {share:g} of the way from {baseline} to {model}")

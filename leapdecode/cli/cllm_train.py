@@ -7,15 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.cllm import needed, tell_how_to_go_on
-from leapdecode.cli.common import (
-    DeviceOption,
-    JsonOption,
-    ModelOption,
-    TrustOption,
-    counting_progress,
-    print_json,
-    reports_errors,
-)
+from leapdecode.cli.common import counting_progress, print_json, reports_errors
+from leapdecode.cli.model_options import DeviceOption, ModelOption, TrustOption
+from leapdecode.cli.options import JsonOption, stated
 from leapdecode.errors import OptionError
 
 
@@ -105,9 +99,9 @@ def train(
     from leapdecode.training.noise import Draws
     from leapdecode.training.settings import Training
 
-    objective = Objective(divergence, ar_weight=ar_weight, reduction=reduction, **chosen(beta=beta))
+    objective = Objective(divergence, ar_weight=ar_weight, reduction=reduction, **stated(beta=beta))
     draws = Draws(
-        recipe, loss, states, early, fresh=fresh, **chosen(augment=augment, window=window)
+        recipe, loss, states, early, fresh=fresh, **stated(augment=augment, window=window)
     )
     folder = needed(output)
     if data is None:
@@ -116,7 +110,7 @@ def train(
     settings = Training(
         epochs, max_steps, learning_rate, warmup, weight_decay, max_grad_norm, batch_size,
         accumulate, bf16, dtype, gradient_checkpointing, lora, save_every=save_every, keep=keep,
-        seed=seed, objective=objective, draws=draws, **chosen(lora_rank=lora_rank),
+        seed=seed, objective=objective, draws=draws, **stated(lora_rank=lora_rank),
     )  # fmt: skip
     found = trained(model, data, folder, settings, device, trust_remote_code, resume)
     if not is_first_process():
@@ -126,11 +120,6 @@ def train(
     else:
         typer.echo(f"trained {found['step']} steps; try it:")
         typer.echo(f"  leapdecode generate -m {folder} --method jacobi 'a prompt'")
-
-
-def chosen(**options: Any) -> dict[str, Any]:
-    """The options that were typed; the others have defaults that depend on them."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def is_first_process() -> bool:

@@ -2,15 +2,30 @@
 
 import contextlib
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from leapdecode.errors import LeapdecodeError, PromptError
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from leapdecode.cli.show import COLOURS, legend, printer
+from leapdecode.errors import LeapdecodeError, PromptError, with_suggestions
 from leapdecode.llm.prompts import Message, encode, messages_of
 from leapdecode.llm.result import Piece, Result
+
+PROMPT = "> "
+HELP = {
+    "/stats": "tokens, forwards, speed and who guessed right, for this answer and all",
+    "/reset": "begin a new conversation; the system message stays",
+    "/system TEXT": "set the system message; without TEXT, remove it",
+    "/help": "this list",
+    "/exit": "leave, as Ctrl-D does",
+}
 
 
 @dataclass
@@ -191,3 +206,152 @@ def interruptions(heard: bool) -> Iterator[threading.Event]:
     finally:
         if heard:
             signal.signal(signal.SIGINT, before)
+
+
+class Terminal:
+    """Reads messages from stdin and shows answers on stdout, all else on stderr.
+
+    With `json` stdout is the document's: answers are shown on stderr, and only to a person.
+    """
+
+    def __init__(self, color: bool | None, json: bool) -> None:
+        self.interactive = sys.stdin is not None and sys.stdin.isatty()
+        self.stream = sys.stderr if json else sys.stdout
+        self.silent = json and not self.interactive
+        self.printer = printer(color, self.stream)
+        self.console = Console(stderr=True, highlight=False)
+        self.coloured = color if color is not None else not self.console.no_color
+        if self.interactive:
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401  # lines can then be edited, and called back
+
+    def greet(self, model: str, method: str) -> None:
+        """Tell a person what this is."""
+        if not self.interactive:
+            return
+        self.say(f"{model}, decoded by {method}; /help lists commands, Ctrl-D leaves", "dim")
+        if model == "demo":
+            self.say("The demo pair knows word problems, no conversation: -m names another.", "dim")
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line that is no answer."""
+        self.console.print(Text(text), style=style, soft_wrap=True)
+
+    def lines(self) -> Iterator[str]:
+        """The user's lines; raises `PromptError` where a pipe brings what is no text."""
+        if self.interactive:
+            yield from self._typed()
+        elif sys.stdin is not None:
+            for line in sys.stdin.buffer:
+                try:
+                    yield line.decode().rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    where = f"{error.reason} at byte {error.start} of a line"
+                    raise PromptError(f"stdin is not UTF-8 text ({where})") from error
+
+    def _typed(self) -> Iterator[str]:
+        while True:
+            try:
+                line = self._read()
+            except EOFError:
+                self.say("")
+                return
+            except KeyboardInterrupt:
+                self.say("\nCtrl-D or /exit leaves", "dim")
+            except UnicodeDecodeError:
+                self.say("error: that is not UTF-8 text")
+            else:
+                yield line
+
+    def _read(self) -> str:
+        if self.stream is sys.stdout and sys.stdout.isatty():
+            return input(PROMPT)
+        sys.stderr.write(PROMPT)
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
+
+    def show(self, pieces: list[Piece]) -> None:
+        """Pieces of an answer."""
+        if not self.silent:
+            self.printer(0, pieces)
+
+    def end_answer(self, turn: Turn, note: str | None) -> None:
+        """The end of an answer's line, and what is to be said about it."""
+        if not self.silent and (turn.error is None or turn.answer):
+            self.stream.write("\n")
+            self.stream.flush()
+        if turn.error is not None:
+            self.say(f"error: {turn.error}")
+        elif note is not None:
+            self.say(note, "dim")
+
+
+def obey(line: str, talk: Conversation, terminal: Terminal) -> bool:
+    """Do what a line says; False where it says to leave."""
+    name, _, rest = line.strip().partition(" ")
+    if name == "/exit":
+        return False
+    if name in COMMANDS:
+        COMMANDS[name](rest.strip(), talk, terminal)
+    else:
+        known = [*COMMANDS, "/exit"]
+        terminal.say(f"error: {with_suggestions(f'there is no command {name}', name, known)}")
+    return True
+
+
+def _stats(_: str, talk: Conversation, terminal: Terminal) -> None:
+    turns = [turn for turn in talk.own_turns if turn.result is not None]
+    if not turns:
+        terminal.say("no answer yet")
+        return
+    last, every = Totals.of(turns[-1:]), Totals.of(turns)
+    right = [Column(name, justify="right") for name in ("last answer", f"all {every.answers}")]
+    table = Table(Column(""), *right, box=None)
+    for name, *cells in _rows(last, every):
+        table.add_row(name, *cells)
+    for source, count in every.saved.items():
+        style = COLOURS.get(source, "") if terminal.coloured else ""
+        saved = [str(last.saved.get(source, 0)), str(count)]
+        table.add_row(Text(f"tokens saved by {source}", style=style), *saved)
+    terminal.console.print(table)
+    if terminal.coloured and terminal.console.is_terminal:
+        terminal.console.print(legend(every.saved, True))
+
+
+def _rows(*columns: Totals) -> list[list[str]]:
+    return [
+        ["tokens", *(str(one.tokens) for one in columns)],
+        ["forwards", *(str(one.target_forwards) for one in columns)],
+        ["tokens per forward", *(f"{one.tokens_per_forward:.2f}" for one in columns)],
+        ["tokens/s", *(f"{one.tokens_per_second:.1f}" for one in columns)],
+        ["prompt tokens", *(str(one.prompt_tokens) for one in columns)],
+        ["of them reused", *(str(one.reused_tokens) for one in columns)],
+    ]
+
+
+def _reset(_: str, talk: Conversation, terminal: Terminal) -> None:
+    talk.reset()
+    terminal.say("a new conversation", "dim")
+
+
+def _system(text: str, talk: Conversation, terminal: Terminal) -> None:
+    talk.system = text or None
+    terminal.say("the system message is set" if text else "there is no system message", "dim")
+
+
+def _help(_: str, talk: Conversation, terminal: Terminal) -> None:
+    for name, about in HELP.items():
+        terminal.say(f"{name:14}{about}")
+    terminal.say("Ctrl-C stops an answer; what it said so far stays in the conversation.")
+    terminal.say("A line that begins with a space is a message, even with a slash behind it.")
+
+
+COMMANDS: dict[str, Callable[[str, Conversation, Terminal], None]] = {
+    "/stats": _stats,
+    "/reset": _reset,
+    "/system": _system,
+    "/help": _help,
+}

@@ -11,7 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import JsonOption, open_llm, print_json, reports_errors
+from leapdecode.cli.common import print_json, reports_errors
+from leapdecode.cli.model_options import Models
+from leapdecode.cli.options import JsonOption
 
 TOUR = (
     "jacobi", "prompt_lookup", "lookahead", "draft_model", "multi_candidate", "ouroboros", "auto",
@@ -45,7 +47,7 @@ def demo(
 
     # on so small a model more threads mostly wait, for each other and for busy neighbours
     torch.set_num_threads(1)
-    llm = open_llm("demo", None, "cpu", "auto", "auto", False, False, prefix_cache=False)
+    llm = Models(device="cpu", fallback=False).open(prefix_cache=False)
     sampling = SamplingParams(max_tokens=max_tokens)
     rows = []
     for title, prompt in _prompts():

@@ -10,9 +10,9 @@ import typer
 
 from leapdecode.cli.cllm import gathered, made_with, needed, tell_how_to_go_on
 from leapdecode.cli.cllm_train import check_packages
-from leapdecode.cli.common import JsonOption, counting_progress, print_json, reports_errors
+from leapdecode.cli.common import counting_progress, print_json, print_line, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.tables import print_line
+from leapdecode.cli.options import JsonOption
 from leapdecode.errors import OptionError
 from leapdecode.plugins import bench_is_missing, bench_part
 

@@ -6,12 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import (
-    JsonOption,
-    print_json,
-    reports_errors,
-)
+from leapdecode.cli.common import print_json, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.options import JsonOption
 
 
 @reports_errors

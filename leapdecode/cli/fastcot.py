@@ -1,31 +1,47 @@
 """`leapdecode fastcot`: answers from a glimpse of a rationale."""
 
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from leapdecode.cli.common import JsonOption, check_drafts, print_json, reports_errors
-from leapdecode.cli.fastcot_given import (
-    SAYING,
-    BatchSizeOption,
-    DecodedByOption,
-    MaxLossOption,
-    ShotsOption,
-    StepOption,
-    TaskOption,
-    TriggerOption,
-    WindowOption,
-    checked_count,
-    plan_given,
-    source_of,
-)
-from leapdecode.cli.given import read_prompt
-from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.common import print_json, read_prompt, reports_errors, waiting
+from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.options import JsonOption, OptionOption, parse_options
 from leapdecode.errors import OptionError
 
-OptionsOption = Annotated[
-    list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")
+T = TypeVar("T", int, float)
+SAYING = "So the answer is"  # the answer trigger of the paper
+
+TaskOption = Annotated[
+    str, typer.Option(help="math, choice, or a .jsonl file of questions", metavar="TASK|FILE")
 ]
+ShotsOption = Annotated[int, typer.Option(help="worked examples before the question")]
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto",
+        help="guesses of jacobi; auto: as many as pay on this machine; default: 16",
+    ),
+]
+DecodedByOption = Annotated[
+    str, typer.Option(help="what decodes the rationale; its pending guesses are the glimpse")
+]
+TriggerOption = Annotated[str, typer.Option(help="the words behind which the answer stands")]
+MaxLossOption = Annotated[
+    float, typer.Option(help="accuracy that may be lost, as a share: 0.03 is 3 points")
+]
+BatchSizeOption = Annotated[int, typer.Option(min=1, help="questions answered at a time")]
+StepOption = Annotated[
+    int, typer.Option(help="ask for answers after every so many iterations when calibrating")
+]
+ENDED = {
+    "stop": "the rationale ended by itself",
+    "length": "the rationale was cut at its most tokens",
+    "iterations": "given up at the bound",
+    "answer": "given up, as the answer stayed the same",
+}
+MARKS = ("\u27e6~", "~\u27e7")  # round approximate tokens
 
 fastcot = typer.Typer(
     name="fastcot",
@@ -53,7 +69,7 @@ def answer(
     ] = None,
     shots: ShotsOption = 4,
     method: DecodedByOption = "jacobi",
-    option: OptionsOption = None,
+    option: OptionOption = None,
     window: WindowOption = None,
     iterations: Annotated[
         int | None,
@@ -85,7 +101,6 @@ def answer(
 
       leapdecode fastcot answer --task choice --example 1 --method auto --iterations 6 --json
     """
-    from leapdecode.cli.show_fastcot import document, show
     from leapdecode.reasoning.fastcot import Answerer
 
     plan = plan_given(
@@ -129,7 +144,7 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="equal seeds take equal questions")] = 0,
     shots: ShotsOption = 4,
     method: DecodedByOption = "jacobi",
-    option: OptionsOption = None,
+    option: OptionOption = None,
     window: WindowOption = None,
     trigger: TriggerOption = SAYING,
     batch_size: BatchSizeOption = 8,
@@ -149,7 +164,6 @@ def calibrate(
     """
     from dataclasses import asdict
 
-    from leapdecode.cli.show_fastcot import show_calibration, waiting
     from leapdecode.reasoning.fastcot import Answerer
     from leapdecode.reasoning.fastcot.calibration import calibrate as calibrated
     from leapdecode.reasoning.fastcot.calibration import check_loss, check_step
@@ -167,3 +181,138 @@ def calibrate(
         print_json({"schema": 1, "task": task, "model": llm.name, "method": method} | asdict(found))
     else:
         show_calibration(found)
+
+
+def plan_given(
+    method: str, window: str | None, option: Sequence[str] | None, **settings: Any
+) -> Any:
+    """The plan of --method, --window and -o; raises user errors."""
+    from leapdecode.reasoning.fastcot import plan_of
+    from leapdecode.reasoning.fastcot.answering import WINDOW
+
+    options = parse_options(method, list(option or []))
+    if method != "jacobi" and window is not None:
+        raise OptionError(f"--window is jacobi's; {method} has options of its own (-o)")
+    return plan_of(method, WINDOW if window is None else window_of(window), options, **settings)
+
+
+def window_of(written: str) -> int | str:
+    """`--window` as a number or "auto"."""
+    if written == "auto":
+        return written
+    try:
+        found = int(written)
+    except ValueError:
+        raise OptionError(f"--window {written!r} must be a whole number or auto") from None
+    if found < 1:
+        raise OptionError(f"--window {found} must be at least 1")
+    return found
+
+
+def numbers(option: str, written: str, kind: Callable[[str], T], least: T) -> list[T]:
+    """Numbers of an option by comma, each once; raises `OptionError`."""
+    try:
+        found = [kind(part) for part in written.split(",") if part.strip()]
+    except ValueError:
+        found = []
+    if not found or min(found) < least:
+        what = "numbers" if kind is float else "whole numbers"
+        raise OptionError(f"{option} {written!r} must be {what} of at least {least}, by comma")
+    return list(dict.fromkeys(found))
+
+
+def source_of(task: str, shots: int) -> Any:
+    """Where questions come from; raises user errors."""
+    from leapdecode.reasoning.fastcot import find
+
+    if shots < 0:
+        raise OptionError(f"--shots {shots} must be at least 0")
+    return find(task)
+
+
+def checked_count(option: str, count: int) -> int:
+    """A number of questions; raises `OptionError` below 1."""
+    if count < 1:
+        raise OptionError(f"{option} {count} must be at least 1")
+    return count
+
+
+def show(asked: Any, found: Any, trigger: Any) -> None:
+    """Exact part, approximate tokens, answer and score; what was done goes to stderr."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from leapdecode.plain import escape
+    from leapdecode.reasoning.fastcot.calibration import score
+
+    console = Console(highlight=False)
+    shown = Text(escape(trigger.text(found.exact).strip()))
+    if found.approximate:
+        inside = escape(trigger.text(found.approximate).strip())
+        shown.append(" ").append(f"{MARKS[0]}{inside}{MARKS[1]}", style="magenta italic")
+    console.print(shown if shown else Text("(no rationale)", style="dim"), soft_wrap=True)
+    answer = "none" if found.answer is None else escape(found.answer)
+    console.print(Text("answer: ", style="bold").append(answer, style="not bold"))
+    if asked.score is not None:
+        console.print(Text(f"score: {score(asked, found.answer):.4g}"))
+    Console(stderr=True, highlight=False).print(Text(told(found)), style="dim", soft_wrap=True)
+
+
+def told(found: Any) -> str:
+    """What was done, in one line."""
+    return (
+        f"{len(found.exact)} exact and {len(found.approximate)} approximate tokens after "
+        f"{found.iterations} iterations ({ENDED[found.ended]}), then {found.answer_iterations} "
+        "of the answer"
+    )
+
+
+def document(llm: Any, asked: Any, plan: Any, found: Any, answerer: Any) -> dict[str, Any]:
+    """What `answer --json` prints."""
+    from leapdecode.reasoning.fastcot.calibration import score
+
+    trigger = answerer.trigger
+    return {
+        "schema": 1,
+        "model": llm.name,
+        "method": plan.method.name,
+        "question": asked.question,
+        "prompt_token_ids": answerer.driver.record.results[0].prompt_token_ids,
+        "exact": {"token_ids": found.exact, "text": trigger.text(found.exact)},
+        "approximate": {"token_ids": found.approximate, "text": trigger.text(found.approximate)},
+        "trigger": trigger.words,
+        "answer": found.answer,
+        "score": None if asked.score is None else score(asked, found.answer),
+        "ended": found.ended,
+        "iterations": found.iterations,
+        "answer_iterations": found.answer_iterations,
+    }
+
+
+def show_calibration(found: Any) -> None:
+    """The curve, and the bound."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None)
+    for name in ("iterations", "accuracy", "exact", "approximate", "ended"):
+        table.add_column(name, justify="right")
+    for point in found.curve:
+        mark = " *" if point.iterations == found.iterations else "  "
+        table.add_row(
+            f"{point.iterations}{mark}", f"{100 * point.accuracy:.1f}%", f"{point.exact:.1f}",
+            f"{point.approximate:.1f}", f"{100 * point.ended:.0f}%",
+        )  # fmt: skip
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(Text(bound_text(found)), soft_wrap=True)
+
+
+def bound_text(found: Any) -> str:
+    """The bound in one line."""
+    return (
+        f"* {found.iterations} iterations: from there on a loss of at most "
+        f"{100 * found.max_loss:.4g} points on {found.questions} questions; there "
+        f"{100 * found.loss:.4g}"
+    )

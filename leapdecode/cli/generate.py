@@ -1,21 +1,18 @@
 """`leapdecode generate`: one prompt, decoded by one method, streamed."""
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import (
+from leapdecode.cli.common import check_place, print_json, read_prompt, reports_errors
+from leapdecode.cli.model_options import Models, first_process, processes, takes_model
+from leapdecode.cli.options import (
     BudgetOption,
-    JsonOption,
-    parse_budget,
-    parse_options,
-    print_json,
-    reports_errors,
-)
-from leapdecode.cli.decoding import (
     ColorOption,
+    JsonOption,
     MaxTokensOption,
     MethodOption,
     MinPOption,
@@ -27,11 +24,10 @@ from leapdecode.cli.decoding import (
     TemperatureOption,
     TopKOption,
     TopPOption,
+    parse_budget,
+    parse_options,
     stated,
 )
-from leapdecode.cli.given import read_prompt
-from leapdecode.cli.kept_files import check_place, read_pool, read_store
-from leapdecode.cli.model_options import Models, first_process, processes, takes_model
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
@@ -134,8 +130,10 @@ def generate(
         ),
     )  # fmt: skip
     options = parse_options(method, option or [])
-    text, most = read_prompt(prompt), parse_budget(budget)
-    if audit and verification == "rejection" and not sampling.greedy:
+    text = read_prompt(prompt)
+    most_rows = parse_budget(budget)
+    sampled = verification == "rejection" and not sampling.greedy  # no text of its own to keep to
+    if audit and sampled:
         raise OptionError(
             "--audit compares texts; sampling with --verification rejection keeps the law, not the "
             "text"
@@ -144,18 +142,17 @@ def generate(
         raise OptionError("--system is a message of the chat template; add --chat")
     if logprobs is not None and not json:
         raise OptionError("--logprobs are part of the document; add --json")
-    if models.exact and verification == "rejection" and not sampling.greedy:
-        message = (
+    if models.exact and sampled:
+        raise OptionError(
             "sampling with --verification rejection keeps the law, not a text, "
-            "so there is nothing to be exact to"
+            "so there is nothing to be exact to; leave --exact or --verification out"
         )
-        raise OptionError(f"{message}; leave --exact or --verification out")
-    _check_early(text, method, options, scheduler, verification, most)
+    _check_early(text, method, options, scheduler, verification, most_rows)
     for name, path in (("--html", html), ("--trace", trace)):
         if path is not None:
             check_place(name, path)
-    phrases = read_pool(pool, method) if pool else None
-    texts = read_store(store, method, verification == "rejection" and not sampling.greedy)
+    phrases = _read_pool(pool, method) if pool else None
+    texts = _read_store(store, method, sampled) if store else None
     if processes() > 1 and (html or trace):
         raise OptionError("--html and --trace are for one process; leave torchrun out")
     llm = models.open(split=True, packed=False)
@@ -164,14 +161,22 @@ def generate(
     from leapdecode.cli.show import print_summary, printer
     from leapdecode.llm.prompts import messages_of
 
+    conversation = messages_of(text, system) if chat else text
     wait = Waiting("decoding", max_tokens) if json else contextlib.nullcontext()
     with wait as waiting:
         show = printer(color) if waiting is None else lambda _, got: waiting.advance(len(got))
         result = llm.generate(
-            messages_of(text, system) if chat else text,
-            method=method, sampling=sampling, scheduler=scheduler, budget=most, pool=phrases,
-            store=texts, on_step=show, verification=verification, **options,
-        )  # fmt: skip
+            conversation,
+            method=method,
+            sampling=sampling,
+            scheduler=scheduler,
+            budget=most_rows,
+            pool=phrases,
+            store=texts,
+            on_step=show,
+            verification=verification,
+            **options,
+        )
     if pool and phrases is not None and first_process():
         phrases.save(pool)
     if store and texts is not None and first_process():
@@ -181,11 +186,8 @@ def generate(
 
         result.audit = compare(llm, result, sampling).as_dict()
     if html or trace:
-        from leapdecode.cli.traced import write_traces
-
-        prepared = {"budget": most, "store": texts, "pool": phrases, **options}
-        given = messages_of(text, system) if chat else text
-        write_traces(html, trace, llm, given, method, sampling, verification, prepared)
+        state = {"budget": most_rows, "store": texts, "pool": phrases, **options}
+        _write_traces(html, trace, llm, conversation, method, sampling, verification, state)
     if json:
         print_json(result.to_dict())
     elif first_process():
@@ -213,3 +215,64 @@ def _check_early(
     check_budget(budget)
     if scheduler is not None:
         make_scheduler(scheduler, 1)
+
+
+def _read_pool(path: Path, method: str) -> Any:
+    """The pool in a file, an empty one where there is no such file yet; raises user errors."""
+    from leapdecode.engine.checks import check_pool
+    from leapdecode.pools.ngrams import NgramPool
+
+    check_place("--pool", path)
+    pool = NgramPool.load(path) if path.exists() else NgramPool()
+    check_pool(pool, method, find(method).takes_pool)
+    return pool
+
+
+def _read_store(path: Path, method: str, sampled: bool) -> Any:
+    """The store in a file, an empty one where there is no such file yet; raises user errors.
+
+    `sampled`: whether the text is drawn by rejection sampling.
+    """
+    from leapdecode.engine.checks import check_store
+    from leapdecode.pools.store import Store
+
+    check_place("--store", path)
+    store = Store.load(path) if path.exists() else Store()
+    check_store(store, method, find(method).takes_store, sampled)
+    return store
+
+
+def _write_traces(
+    html: Path | None,
+    lines: Path | None,
+    llm: Any,
+    prompt: Any,
+    method: str,
+    sampling: SamplingParams,
+    verification: str,
+    options: Mapping[str, Any],
+) -> None:
+    """Decode a prompt again, plainly and by a method, and write the page of both, or JSON lines.
+
+    Both start with an empty prefix cache, so that neither profits from the other.
+    """
+    from leapdecode.llm.trace import Trace, costs_of, lines_of, page
+
+    traces = []
+    for name in dict.fromkeys(("autoregressive", method)):
+        llm.reset_prefix_cache()
+        trace = Trace()
+        result = llm.generate(
+            prompt,
+            method=name,
+            sampling=sampling,
+            verification=verification,
+            watch=trace,
+            **(options if name == method != "autoregressive" else {}),
+        )
+        traces.append(trace.document(result, llm.tokenizer))
+    if html is not None:
+        html.write_text(page(traces, costs_of(llm)), encoding="utf-8")
+        typer.echo(f"{html}: how the text was made", err=True)
+    if lines is not None:
+        lines.write_text("".join(map(lines_of, traces)), encoding="utf-8")

@@ -1,6 +1,7 @@
 """`leapdecode methods`: what there is to choose from."""
 
-from leapdecode.cli.common import JsonOption, print_json, reports_errors
+from leapdecode.cli.common import print_json, reports_errors
+from leapdecode.cli.options import JsonOption
 
 
 @reports_errors

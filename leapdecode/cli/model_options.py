@@ -2,31 +2,100 @@
 
 import functools
 import inspect
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from leapdecode.cli.common import (
-    AttentionOption,
-    CacheMemoryOption,
-    CompileOption,
-    DeviceOption,
-    DraftDtypeOption,
-    DraftOption,
-    DtypeOption,
-    ExactOption,
-    FallbackOption,
-    GenerationConfigOption,
-    ModelOption,
-    NoKeepOption,
-    PrepackOption,
-    QuantizeOption,
-    TrustOption,
-    open_llm,
-)
+import typer
+
 from leapdecode.errors import OptionError
+from leapdecode.methods import find
+from leapdecode.model.waits import BARS, Waiting
+from leapdecode.plain import escape
 
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help="embedded pair (demo), Hugging Face name, folder, GGUF file"
+    ),
+]
+DraftOption = Annotated[
+    str | None, typer.Option("--draft", help="draft model with the same tokenizer, as --model")
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(help="auto, cpu, cuda, cuda:1, ..., offload (what does not fit)"),
+]
+DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
+DraftDtypeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DTYPE",
+        help="of the draft: int8, or as --dtype; auto: int8 for larger ones where the CPU computes "
+        "so faster. The text is the same",
+    ),
+]
+AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]
+TrustOption = Annotated[
+    bool, typer.Option("--trust-remote-code", help="run code that comes with the model")
+]
+FallbackOption = Annotated[
+    bool,
+    typer.Option(
+        "--fallback/--no-fallback", help="decode plainly, or refuse, what cannot verify token trees"
+    ),
+]
+CompileOption = Annotated[
+    bool, typer.Option("--compile", help="compile small forwards: slower to load, faster steps")
+]
+ExactOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--exact/--no-exact",
+        help="bit for bit the same text with every method, batch and neighbour; default: where it "
+        "is cheap",
+    ),
+]
+PrepackOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--prepack/--no-prepack",
+        help="on a CPU, copies of the weights in a faster layout; default: where that is faster",
+    ),
+]
+QuantizeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="int8",
+        help="compute in 8-bit integers, on a CPU: faster for models of half a billion parameters "
+        "and more; the text is the quantized model's",
+    ),
+]
+CacheMemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="most memory for cached tokens, as 512MB or 2GiB; default: 40% of what is free",
+    ),
+]
+GenerationConfigOption = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|ignore",
+        help="whether the model's generation config says how tokens are chosen where no option "
+        "does",
+    ),
+]
+NoKeepOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-keep",
+        help="do not keep the dequantized weights of a GGUF file in the cache folder for later "
+        "starts",
+    ),
+]
 ARGUMENT = "models"
 
 
@@ -72,59 +141,116 @@ class Models:
         split: bool = False,
         packed: bool = True,
     ) -> Any:
-        """The LLM; with `split` the processes that torchrun has started share it. If not `packed`,
-        a large model's weights may be packed behind its first text.
+        """Load the models as an `LLM`; stderr says what takes time, and whether it decodes plainly.
 
-        Raises `OptionError` where there are several and the command is one for a single process.
+        Args:
+            fallback: in place of --fallback.
+            prefix_cache: as `LLM` takes it.
+            split: whether the processes that torchrun has started share the model.
+            packed: whether all weights are packed now. If not, those of a large model may be packed
+                after its first text.
+
+        Raises `OptionError` under torchrun unless `split`.
         """
         several = processes() > 1
         if several and not split:
             raise OptionError(
                 "this command runs in one process; torchrun serves generate, doctor and cllm train"
             )
-        return open_llm(
-            self.model, self.draft, self.device, self.dtype, self.attn, self.trust_remote_code,
-            self.fallback if fallback is None else fallback, compiled=self.compile,
-            exact=self.exact, prepack=self.prepack, cache_memory=self.cache_memory,
-            prefix_cache=prefix_cache, quantize=self.quantize, tensor_parallel=several,
-            generation_config=self.generation_config, keep_gguf=not self.no_keep, packed=packed,
+        _show_log()
+        with Waiting("importing torch and transformers"):
+            import transformers.utils.logging as transformers_logging
+
+            from leapdecode.llm import LLM
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+        falls_back = self.fallback if fallback is None else fallback
+        llm = LLM(
+            self.model,
+            draft=self.draft,
+            device=self.device,
+            dtype=self.dtype,
+            attn_implementation=self.attn,
+            trust_remote_code=self.trust_remote_code,
+            fallback=None if falls_back else False,
+            exact="auto" if self.exact is None else self.exact,
+            prepack="auto" if self.prepack is None else self.prepack,
+            quantize=self.quantize,
+            compile=self.compile,
+            cache_memory=self.cache_memory,
+            prefix_cache=prefix_cache,
+            tensor_parallel=several,
+            generation_config=self.generation_config,
+            keep_gguf=not self.no_keep,
             draft_dtype=self.draft_dtype,
-        )  # fmt: skip
+        )
+        if packed:
+            llm.pack()
+        if llm.runner.note:
+            typer.echo(f"note: {llm.runner.note}", err=True)
+        return llm
 
 
 def takes_model(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of `Models`, but those named, in place of its argument `models`;
-    without "draft" it has none of how that is loaded.
+    """Give a command the options of `Models` in place of its argument `models`.
 
-    The command is called with all of them as one object.
+    The command is called with all of them as one `Models`. Options named in `without` are left out;
+    without "draft" there is no "draft_dtype" either.
     """
     if "draft" in without:
         without = (*without, "draft_dtype")
     hints = get_type_hints(Models, include_extras=True)
-    options = [
+    model_options = [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default,
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
             annotation=hints[field.name],
         )
         for field in fields(Models)
         if field.name not in without
-    ]  # fmt: skip
+    ]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def run(**given: Any) -> None:
-            values = {option.name: given.pop(option.name) for option in options}
+        def run(**values: Any) -> None:
+            model_values = {option.name: values.pop(option.name) for option in model_options}
             if "fallback" in without:  # such commands are of no use to a model without trees
-                values["fallback"] = False
-            models = Models(**values)
-            command(**given, **{ARGUMENT: models})
+                model_values["fallback"] = False
+            command(**values, **{ARGUMENT: Models(**model_values)})
 
-        own = list(inspect.signature(command, eval_str=True).parameters.values())
-        place = [one.name for one in own].index(ARGUMENT)
-        both = [*own[:place], *options, *own[place + 1 :]]
-        named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in both]
-        run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in named}
+        parameters = list(inspect.signature(command, eval_str=True).parameters.values())
+        position = [parameter.name for parameter in parameters].index(ARGUMENT)
+        parameters[position : position + 1] = model_options
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
+
+
+def _show_log() -> None:
+    """Print what the library logs on stderr."""
+    log = logging.getLogger("leapdecode")
+    log.handlers = [_Notes()]
+    log.setLevel(logging.INFO)
+
+
+class _Notes(logging.Handler):
+    """A line for each record above the progress bars, with the traceback of an error below it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        prefix = "note: " if record.levelno > logging.INFO else ""
+        BARS.print(f"{prefix}{record.getMessage()}")
+        if record.exc_info:
+            BARS.print(escape(logging.Formatter().formatException(record.exc_info)))
+
+
+def check_drafts(llm: Any, methods: Iterable[str]) -> None:
+    """Raise `OptionError` where a method needs a draft model and there is none."""
+    for name in methods:
+        if find(name).needs_draft and llm.draft is None:
+            raise OptionError(f"method {name!r} needs a draft model; pass --draft MODEL")

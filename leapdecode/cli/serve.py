@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from leapdecode.cli.common import reports_errors
-from leapdecode.cli.decoding import MethodOption
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.options import MethodOption
 from leapdecode.errors import OptionError
 from leapdecode.methods import DEFAULT, find
 

@@ -1,19 +1,18 @@
 """`leapdecode tree`: trees of thoughts."""
 
+import json as jsonlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import (
-    JsonOption,
-    parse_fields,
-    print_json,
-    reports_errors,
-)
-from leapdecode.cli.decoding import SeedOption
-from leapdecode.cli.given import read_prompt
+from leapdecode.cli.common import check_place, print_json, read_prompt, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.options import JsonOption, SeedOption, parse_fields
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 
@@ -21,6 +20,7 @@ STRATEGY = (
     "serial, serial-speculative, scheduled, batched or batched-speculative; options of the "
     "scheduler as in scheduled:verify=1:queue=likeliest"
 )
+NEEDS = {"--html": "jinja2", "--svg": "matplotlib"}
 GUESSES = "what guesses in speculative strategies; default: multi_candidate, auto without a draft"
 KConfigOption = Annotated[
     str | None,
@@ -121,7 +121,6 @@ def solve(
 
       leapdecode tree solve --task examples/countdown.toml --example 0 -m path/to/model
     """
-    from leapdecode.cli.show_tree import check_files, progress, show, write, write_schedule
     from leapdecode.engine.checks import check_verification
     from leapdecode.reasoning import Executor, tasks
     from leapdecode.reasoning import search as searches
@@ -187,3 +186,78 @@ def options_of(method: str | None, k_config: str | None, drafted: bool) -> dict[
         options["k_config"] = k_config
     make(name, options)
     return {"method": name, **options}
+
+
+def check_files(
+    html: Path | None, svg: Path | None, schedule: Path | None, output: Path | None
+) -> None:
+    """Raise what would keep a file from being written, before a tree is searched."""
+    files = (("--html", html), ("--svg", svg), ("--schedule", schedule), ("--output", output))
+    for option, path in files:
+        if path is None:
+            continue
+        check_place(option, path)
+        if option in NEEDS and find_spec(NEEDS[option]) is None:
+            message = f"{option} needs {NEEDS[option]}: pip install 'leapdecode[draw]'"
+            raise OptionError(message)
+
+
+def write(tree: Any, html: Path | None, svg: Path | None, output: Path | None) -> None:
+    """Write the files that are wanted."""
+    from leapdecode.reasoning.draw import picture, webpage
+
+    if html:
+        html.write_text(webpage(tree), encoding="utf-8")
+    if svg:
+        svg.write_text(picture(tree), encoding="utf-8")
+    if output:
+        document = jsonlib.dumps(tree.to_json(), ensure_ascii=False)
+        output.write_text(f"{document}\n", encoding="utf-8")
+
+
+def write_schedule(path: Path, driver: Any, title: str) -> None:
+    """Write the page of which text was served by which forward; texts count from 1 on."""
+    from leapdecode.llm.trace import page
+    from leapdecode.reasoning.execution import spans_of
+
+    forwards = driver.record.forwards
+    spans = spans_of(forwards, forwards[0].began)
+    numbers: dict[int, int] = {}
+    shown = []
+    for model, kind, began, ended, requests in spans:
+        texts = [numbers.setdefault(one, len(numbers) + 1) for one in requests]
+        shown.append((model, kind, round(1e3 * began, 3), round(1e3 * ended, 3), texts))
+    path.write_text(page([], schedule=shown, title=title), encoding="utf-8")
+
+
+def show(tree: Any) -> None:
+    """The tree, then the answer and its score; what the search did goes to stderr."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from leapdecode.plain import escape
+    from leapdecode.reasoning.draw import counts_text, score_text, terminal
+
+    console = Console(highlight=False)
+    console.print(terminal(tree))
+    console.print(Text("answer: ", style="bold").append(escape(tree.answer), style="not bold"))
+    console.print(Text(f"score: {score_text(tree)}"))
+    Console(stderr=True, highlight=False).print(Text(counts_text(tree)), style="dim")
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Any], None] | None]:
+    """A function that tells how far a tree has grown, on stderr where that is a terminal."""
+    from rich.console import Console
+
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status("searching") as status:
+
+        def tell(tree: Any) -> None:
+            counts = tree.counts
+            status.update(f"{counts.thoughts} thoughts, {counts.evaluations} evaluations")
+
+        yield tell

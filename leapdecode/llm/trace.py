@@ -7,11 +7,14 @@
 Shapes: N evaluated nodes, V vocabulary.
 """
 
+from __future__ import annotations
+
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,9 +23,14 @@ from leapdecode.llm.detokenize import TokenTexts
 from leapdecode.llm.result import Result
 from leapdecode.verify.walk import Verdict
 
+if TYPE_CHECKING:
+    from leapdecode.llm.llm import LLM
+
 SCHEMA = 1
 KIND = "leapdecode trace"
 MOST = 256  # nodes of a step that are kept
+PAGE = Path(__file__).with_name("page")
+SCRIPTS = ("base", "text", "tree", "time", "sources", "batch", "share", "ask")
 PARTS = ("forward", "draft", "propose", "verify", "commit")  # of a step's time, as in `Stats`
 
 
@@ -180,3 +188,31 @@ def rounded(value: float | None) -> float | None:
     if value is None or abs(value) == float("inf") or value != value:
         return None
     return round(value, 4)
+
+
+def page(
+    traces: Iterable[dict[str, Any]], costs: Iterable[tuple[int, float]] = (), **more: Any
+) -> str:
+    """The page of traces; the first is plain decoding's, where there are two.
+
+    Args:
+        traces: documents of `Trace.document`.
+        costs: (rows, milliseconds) of forwards on this machine, if they are known.
+        more: what a server tells its page: served, model, method, methods; or the schedule of many
+            texts as (model, kind, began, ended, texts) in milliseconds, with its title.
+    """
+    template = (PAGE / "page.html").read_text(encoding="utf-8")
+    style = (PAGE / "style.css").read_text(encoding="utf-8")
+    scripts = [(PAGE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    template = template.replace("__STYLE__", style).replace("__SCRIPT__", "".join(scripts))
+    data = json.dumps({"traces": list(traces), "costs": list(costs), **more}, ensure_ascii=True)
+    # in a script element only "<" could end what is data
+    return template.replace("__DATA__", data.replace("<", "\\u003c"))
+
+
+def costs_of(llm: LLM) -> list[tuple[int, float]]:
+    """(rows, milliseconds) of the model's forwards behind short texts, where that was measured."""
+    cost = llm.shared.cost()
+    if cost is None:
+        return []
+    return [(rows, round(cost(rows, 256), 3)) for rows in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)]

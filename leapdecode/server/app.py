@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from leapdecode import __version__
 from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.result import Result
-from leapdecode.llm.trace_page import costs_of, page
+from leapdecode.llm.trace import costs_of, page
 from leapdecode.methods import find, names
 from leapdecode.server.access import AccessLog
 from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tokenize

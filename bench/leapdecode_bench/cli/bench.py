@@ -8,16 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import (
-    JsonOption,
-    OtherBudgetOption,
-    check_drafts,
-    counting_progress,
-    print_json,
-    reports_errors,
-)
-from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.spreading import RayOption
+from leapdecode.cli.common import counting_progress, print_json, reports_errors
+from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.options import JsonOption, OtherBudgetOption, RayOption
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import parse_methods

@@ -10,14 +10,15 @@ import typer
 
 from leapdecode.cli.cllm import needed
 from leapdecode.cli.common import (
-    JsonOption,
-    check_drafts,
     counting_progress,
     print_json,
+    print_line,
+    print_page,
+    print_table,
     reports_errors,
 )
-from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.tables import print_line, print_page, print_table
+from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.options import JsonOption
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import PLAIN, parse_methods
 from leapdecode_bench.cli.results import note_rows

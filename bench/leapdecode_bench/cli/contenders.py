@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leapdecode.cli.common import parse_budget, parse_options
+from leapdecode.cli.options import parse_budget, parse_options
 from leapdecode.errors import OptionError
 from leapdecode.methods import find, make
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from leapdecode.cli.common import print_line, print_page, print_table
 from leapdecode.cli.distill import HELD_OUT, agreed
-from leapdecode.cli.tables import print_line, print_page, print_table
 
 
 def measured(

@@ -6,14 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import (
-    JsonOption,
-    check_drafts,
-    parse_options,
-    print_json,
-    reports_errors,
-)
-from leapdecode.cli.fastcot_given import (
+from leapdecode.cli.common import print_json, print_page, print_table, reports_errors
+from leapdecode.cli.fastcot import (
     SAYING,
     BatchSizeOption,
     ShotsOption,
@@ -26,9 +20,8 @@ from leapdecode.cli.fastcot_given import (
     source_of,
     window_of,
 )
-from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.spreading import RayOption
-from leapdecode.cli.tables import print_page, print_table
+from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.options import JsonOption, RayOption, parse_options
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.tree_compare import place
 from leapdecode_bench.measure.fastcot.contenders import DEFAULT, KINDS, Wanted, wanted

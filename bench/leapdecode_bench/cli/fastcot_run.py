@@ -10,10 +10,9 @@ from typing import Any
 
 import typer
 
-from leapdecode.cli.common import counting_progress
-from leapdecode.cli.fastcot_given import source_of
+from leapdecode.cli.common import counting_progress, waiting
+from leapdecode.cli.fastcot import source_of
 from leapdecode.cli.model_options import Models
-from leapdecode.cli.show_fastcot import waiting
 from leapdecode_bench.cli.fastcot_compare import bounds_of, calibrates, early_of, loss_of
 from leapdecode_bench.cli.results import resuming
 from leapdecode_bench.cli.tree_results import close_last_line

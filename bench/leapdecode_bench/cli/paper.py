@@ -73,7 +73,7 @@ def _trees(preset: str, models: Models, tasks: Sequence[str], given: Mapping[str
 
 def _answers(preset: str, models: Models, tasks: Sequence[str], given: Mapping[str, Any]) -> None:
     """FastCoT: answers at a calibrated bound beside the whole chain's."""
-    from leapdecode.cli.fastcot_given import SAYING
+    from leapdecode.cli.fastcot import SAYING
     from leapdecode_bench.cli.fastcot_compare import compare_tasks
     from leapdecode_bench.measure.fastcot.contenders import DEFAULT
 

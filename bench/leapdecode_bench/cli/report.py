@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from leapdecode.cli.common import JsonOption, print_json, reports_errors
+from leapdecode.cli.common import print_json, reports_errors
+from leapdecode.cli.options import JsonOption
 from leapdecode_bench.cli.results import note_plots, show
 
 

@@ -8,21 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import (
-    JsonOption,
-    counting_progress,
-    print_json,
-    reports_errors,
-)
-from leapdecode.cli.decoding import SeedOption
+from leapdecode.cli.common import counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.spreading import RayOption
-from leapdecode.cli.tree import (
-    GUESSES,
-    KConfigOption,
-    VerificationOption,
-    options_of,
-)
+from leapdecode.cli.options import JsonOption, RayOption, SeedOption
+from leapdecode.cli.tree import GUESSES, KConfigOption, VerificationOption, options_of
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.reasoning.execution import STRATEGIES

@@ -5,7 +5,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from leapdecode.cli.tables import print_page, print_table
+from leapdecode.cli.common import print_page, print_table
 
 
 def name_of(cell: Mapping[str, Any]) -> str:

@@ -5,17 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import (
-    BudgetOption,
-    JsonOption,
-    check_drafts,
-    counting_progress,
-    parse_budget,
-    parse_options,
-    print_json,
-    reports_errors,
-)
-from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.common import counting_progress, print_json, reports_errors
+from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.options import BudgetOption, JsonOption, parse_budget, parse_options
 from leapdecode.core.sampling import SamplingParams
 
 

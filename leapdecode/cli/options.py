@@ -1,0 +1,111 @@
+"""Options that several commands share, and how their values are read."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from leapdecode.errors import OptionError, UnknownName, with_suggestions
+from leapdecode.methods import find
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")
+]
+RayOption = Annotated[
+    bool,
+    typer.Option(
+        "--ray",
+        help="workers on a Ray cluster do the work: the one that RAY_ADDRESS names, or this "
+        "machine's cores",
+    ),
+]
+MethodOption = Annotated[str, typer.Option(help="see `leapdecode methods`")]
+OptionOption = Annotated[
+    list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")
+]
+MaxTokensOption = Annotated[int, typer.Option(help="most tokens to generate")]
+TemperatureOption = Annotated[float, typer.Option(help="0 is greedy")]
+# those without a default take the model's, where its generation config has one
+TopKOption = Annotated[int | None, typer.Option(help="keep the k most likely tokens; 0 keeps all")]
+TopPOption = Annotated[
+    float | None, typer.Option(help="keep the tokens that make up this probability")
+]
+MinPOption = Annotated[
+    float | None, typer.Option(help="keep tokens at least this fraction as likely as the best")
+]
+PenaltyOption = Annotated[
+    float | None, typer.Option(help="above 1 makes repeating less likely; 1 changes nothing")
+]
+SeedOption = Annotated[int, typer.Option(help="equal seeds give equal texts, with every method")]
+StopOption = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="end before this; may be repeated")
+]
+ColorOption = Annotated[
+    bool | None,
+    typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal"),
+]
+SystemOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="a system message that goes before")
+]
+BUDGET = typer.Option(
+    "--budget",
+    "--row-budget",  # its former name
+    metavar="N|auto|none",
+    help="most tokens in a forward, per text; auto: as many as pay on this machine; none: all, as "
+    "in the papers",
+)
+BudgetOption = Annotated[str, BUDGET]
+OtherBudgetOption = Annotated[str | None, BUDGET]  # None: a preset's own
+
+
+def stated(**options: Any) -> dict[str, Any]:
+    """The options that were given; the others are left to the model's defaults."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def parse_options(method: str, pairs: list[str]) -> dict[str, Any]:
+    """`-o KEY=VALUE` pairs as the types of the method's fields; raises user errors with
+    suggestions.
+    """
+    return parse_fields(method, find(method).options(), pairs)
+
+
+def parse_fields(
+    owner: str, options: Iterable[dataclasses.Field[Any]], pairs: list[str]
+) -> dict[str, Any]:
+    """`-o KEY=VALUE` pairs as the types of the owner's fields, as `parse_options`."""
+    fields = {field.name: field for field in options}
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise OptionError(f"-o {pair!r} is not KEY=VALUE; for example -o window=15")
+        if key not in fields:
+            raise UnknownName(with_suggestions(f"{owner} has no option {key!r}", key, fields))
+        parsed[key] = _value(owner, key, value, fields[key].default)
+    return parsed
+
+
+def _value(owner: str, key: str, value: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise OptionError(f"{owner}: option {key}={value!r} must be true or false")
+        return value.lower() in ("true", "1", "yes")
+    if isinstance(default, int | float):
+        try:
+            return type(default)(value)
+        except ValueError:
+            kind = "whole number" if isinstance(default, int) else "number"
+            raise OptionError(f"{owner}: option {key}={value!r} must be a {kind}") from None
+    return value
+
+
+def parse_budget(value: str) -> int | str:
+    """`--budget` as a number, "auto" or "none"."""
+    if value in ("auto", "none"):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise OptionError(f"--budget {value!r} must be a whole number, auto or none") from None
