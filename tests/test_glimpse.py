@@ -9,9 +9,8 @@ from leapdecode.methods.autoregressive import Autoregressive
 from leapdecode.methods.base import NoMore
 from leapdecode.methods.jacobi import FILL, Jacobi
 from leapdecode.model.runner import Runner
-from leapdecode.reasoning.fastcot.answering import Plan, asking
-from leapdecode.reasoning.fastcot.branch import AnswerBranch
-from leapdecode.reasoning.fastcot.glimpse import glimpse_of
+from leapdecode.reasoning.fastcot.answering import Plan, ask_answer
+from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, glimpse_of
 from leapdecode.reasoning.fastcot.trigger import trigger_of
 
 
@@ -87,13 +86,13 @@ def test_a_trigger_that_approximate_tokens_end_is_not_said_twice(light, tail):
     rest = trigger.words.lower().removeprefix(tail.strip().lower())
     prompt, said = tokens("How many?"), tokens(" He has 3.")
     exact, approximate = [*said, *tokens(tail)], tokens(f"{rest} 3.")
-    asked = next(asking(prompt, exact, approximate, plan, trigger, 500))
+    asked = next(ask_answer(prompt, exact, approximate, plan, trigger, 500))
     assert asked.prompt == [*prompt, *said, *trigger.ids]
-    assert trigger.begun(exact, approximate) == len(said)
-    assert trigger.begun([*said, *trigger.ids], []) == len(said)
-    assert trigger.begun(said, trigger.ids) is None  # it begins in the approximate tokens
+    assert trigger.find_start(exact, approximate) == len(said)
+    assert trigger.find_start([*said, *trigger.ids], []) == len(said)
+    assert trigger.find_start(said, trigger.ids) is None  # it begins in the approximate tokens
     other = tokens(" He has 3")  # without a trigger, all of it stands before one
-    asked = next(asking(prompt, exact, other, plan, trigger, 500))
+    asked = next(ask_answer(prompt, exact, other, plan, trigger, 500))
     assert asked.prompt == [*prompt, *exact, *other, *trigger.ids]
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from leapdecode.errors import OptionError, UnknownName
-from leapdecode.reasoning.evaluator import parse_vote
+from leapdecode.reasoning.answers import parse_vote
 from leapdecode.reasoning.search import Limits, find, make, names
 from leapdecode.reasoning.tree import Node
 

@@ -12,7 +12,6 @@ from leapdecode.errors import OptionError, PromptError, TaskError, UnknownName
 from leapdecode.methods import make
 from leapdecode.methods.jacobi import Jacobi
 from leapdecode.reasoning.fastcot import Answerer, Plan, find, plan_of
-from leapdecode.reasoning.fastcot.branch import AnswerBranch
 from leapdecode.reasoning.fastcot.calibration import (
     Calibration,
     Point,
@@ -21,9 +20,8 @@ from leapdecode.reasoning.fastcot.calibration import (
     check_loss,
     least_bound,
 )
-from leapdecode.reasoning.fastcot.glimpse import Glimpse
-from leapdecode.reasoning.fastcot.guesses import QuestionJacobi
-from leapdecode.reasoning.fastcot.questions import Asked
+from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, Glimpse, QuestionJacobi
+from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 from leapdecode.reasoning.fastcot.trigger import trigger_of
 from leapdecode_bench.measure.fastcot import study_page
 from leapdecode_bench.measure.fastcot.compare import Comparison, parted
@@ -209,7 +207,7 @@ def test_answers_of_a_curve_are_those_at_its_bounds(light, prompts):
     def marked(number):
         return lambda answer: float(told.append((number, answer)) or 0.0)
 
-    asked = [Asked("", prompt, marked(number)) for number, prompt in enumerate(prompts)]
+    asked = [PromptedQuestion("", prompt, marked(number)) for number, prompt in enumerate(prompts)]
     plan = plan_of(**SHORT)
     curve = accuracies(Answerer(light, 3), asked, plan, step=3)
     at = [one.iterations for one in curve]
@@ -287,7 +285,7 @@ def test_a_file_scores_labels_numbers_and_words(tmp_path):
 
 def test_calibration_needs_scores_and_shares(light, asked):
     with pytest.raises(OptionError, match="scored"):
-        calibrate(Answerer(light), [Asked("", asked[0].prompt)], plan_of(), 0.03)
+        calibrate(Answerer(light), [PromptedQuestion("", asked[0].prompt)], plan_of(), 0.03)
     for wrong in (-0.1, 3):
         with pytest.raises(OptionError, match="3 points"):
             check_loss(wrong)

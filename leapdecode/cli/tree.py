@@ -125,14 +125,16 @@ def solve(
     from leapdecode.reasoning import Executor, tasks
     from leapdecode.reasoning import search as searches
     from leapdecode.reasoning.execution import find_strategy
-    from leapdecode.reasoning.settings import Settings
+    from leapdecode.reasoning.solve import SearchSettings
     from leapdecode.reasoning.solve import solve as search_tree
 
     sampling = SamplingParams(temperature=temperature, seed=seed)
     found = tasks.find(task)
     chosen = parse_fields(search, searches.find(search).options(), option or [])
     how = searches.make(search, chosen)
-    Settings(how, thoughts, breadth, found.depth if depth is None else depth, evaluator, samples)
+    SearchSettings(
+        how, thoughts, breadth, found.depth if depth is None else depth, evaluator, samples
+    )
     asked = _asked(question, found, example)
     find_strategy(strategy).scheduling(strategy, batch_size)
     check_verification(verification)

@@ -1,7 +1,7 @@
 """Trees of thoughts: tasks, searches and evaluators, above the engine that decodes their texts."""
 
 from leapdecode.reasoning.execution import STRATEGIES, Executor
-from leapdecode.reasoning.generation import Ask, Driver, Generated, Job
+from leapdecode.reasoning.jobs import Ask, Driver, Generated, Job
 from leapdecode.reasoning.solve import solve
 from leapdecode.reasoning.tasks import Question, State, TreeTask
 from leapdecode.reasoning.tree import Node, Tree

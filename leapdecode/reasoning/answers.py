@@ -1,8 +1,8 @@
-"""Reads the answer out of what a model wrote: a number, a choice of labels, a value from 1 to 10.
+"""Reads what a model concluded: a number, one of some labels, a value from 1 to 10, a vote.
 
-An answer follows the words "So the answer is" (if they are missing, "the answer is"), in any case.
-The first such place decides, because a model often writes on past its answer. Nothing here raises,
-whatever the text.
+A number or a label follows the words "So the answer is" (if they are missing, "the answer is"), in
+any case. The first such place decides, because a model often writes on past its answer. No text
+raises.
 """
 
 import re
@@ -71,6 +71,11 @@ _LONE_NUMBER = re.compile(
     r"([0-9]{1,40})(?![0-9\w]|[.,/][0-9]|\s*[-+*/=]\s*[0-9])",
     re.IGNORECASE,
 )
+_BEST = re.compile(
+    r"\bbest\s+candidate\s+is\b[\s:*_`\"'(\[]*(?:(?:number|candidate)\s)?[\s*_`\"'(\[]*"
+    r"([0-9]{1,9})?(?![0-9\w/.,]*[0-9]|[\s\])*]*(?:,|or|and|to|[-\u2013])\s*[0-9])",
+    re.IGNORECASE,
+)
 
 
 def after_trigger(text: str) -> str | None:
@@ -79,9 +84,9 @@ def after_trigger(text: str) -> str | None:
     None where neither occurs.
     """
     for trigger in _TRIGGERS:
-        found = trigger.search(text)
-        if found:
-            return text[found.end() :]
+        match = trigger.search(text)
+        if match:
+            return text[match.end() :]
     return None
 
 
@@ -92,14 +97,13 @@ def final_number(text: str) -> Fraction | int | None:
 
     None where no single number follows: "not 8", "7 or 8", "10 + 5", "1,2", "18 thousand".
     """
-    rest = after_trigger(text)
-    found = _LEADING_NUMBER.match(rest) if rest is not None else None
-    if rest is None or found is None:
+    rest = after_trigger(text) or ""
+    number = _LEADING_NUMBER.match(rest)
+    if number is None:
         return None
-    equation = _EQUATION.match(rest, found.end())
-    while equation is not None:
-        found, equation = equation, _EQUATION.match(rest, equation.end())
-    return None if _UNFINISHED.match(rest, found.end()) else _exact(found.group(1))
+    while equation := _EQUATION.match(rest, number.end()):
+        number = equation
+    return None if _UNFINISHED.match(rest, number.end()) else _exact(number.group(1))
 
 
 def sum_result(text: str) -> Fraction | int | None:
@@ -107,17 +111,19 @@ def sum_result(text: str) -> Fraction | int | None:
 
     None where it does not end there ("18 or 19").
     """
-    found = _ANY_EQUALITY.search(text)
-    return None if found is None or _UNFINISHED.match(text, found.end()) else _exact(found.group(1))
-
-
-def _exact(written: str) -> Fraction | int | None:
-    """`written` as an int if it is whole, else as a fraction; None for a division by zero."""
-    plain = re.sub(r"[ $€£,+]", "", written).replace("\u2212", "-")
-    above, _, below = plain.partition("/")
-    if below and int(below) == 0:
+    number = _ANY_EQUALITY.search(text)
+    if number is None or _UNFINISHED.match(text, number.end()):
         return None
-    value = Fraction(above) / Fraction(below or 1)
+    return _exact(number.group(1))
+
+
+def _exact(number: str) -> Fraction | int | None:
+    """`number` as an int if it is whole, else as a fraction; None for a division by zero."""
+    plain = re.sub(r"[ $€£,+]", "", number).replace("\u2212", "-")
+    numerator, _, denominator = plain.partition("/")
+    if denominator and int(denominator) == 0:
+        return None
+    value = Fraction(numerator) / Fraction(denominator or 1)
     return value.numerator if value.denominator == 1 else value
 
 
@@ -133,26 +139,26 @@ def final_choice(
     """
     rest = after_trigger(text)
     names = {label: label.lower() for label in labels if label}
-    names |= {shown: label.lower() for label, shown in (options or {}).items() if shown}
+    names |= {text: label.lower() for label, text in (options or {}).items() if text}
     if rest is None or not names:
         return None
-    one = _any_of(names)
-    found = re.match(rf"{_CHOICE_OPENING}({one})", rest, re.IGNORECASE)
-    if found is None or (found.group(1) == "a" and _begins_a_phrase(found)):
+    any_name = _any_of(names)
+    match = re.match(rf"{_CHOICE_OPENING}({any_name})", rest, re.IGNORECASE)
+    if match is None or (match.group(1) == "a" and _begins_a_phrase(match)):
         return None
-    label = _label_of(found.group(1), names)
-    following = re.compile(rf"{_ALSO}(?<![\w'])({one})", re.IGNORECASE)
-    while also := following.match(rest, found.end()):
-        if also.group(1).lower() in ("a", "no") and _begins_a_phrase(also):
+    label = _label_of(match.group(1), names)
+    further_name = re.compile(rf"{_ALSO}(?<![\w'])({any_name})", re.IGNORECASE)
+    while further := further_name.match(rest, match.end()):
+        if further.group(1).lower() in ("a", "no") and _begins_a_phrase(further):
             break
-        if _label_of(also.group(1), names) != label:
+        if _label_of(further.group(1), names) != label:
             return None
-        found = also
+        match = further
     return label
 
 
 def _longest_first(names: Mapping[str, str]) -> list[str]:
-    """The names, so that none is taken for a longer one that begins with it."""
+    """The names in an order in which none is read where a longer one stands."""
     return sorted(names, key=lambda name: (-len(name), name))
 
 
@@ -166,19 +172,23 @@ def _any_of(names: Mapping[str, str]) -> str:
     return rf"(?:{words})(?:'s)?(?![\w'-]|[.,]?[0-9]|[ ]*[-+*/=][ ]*[0-9])"
 
 
-def _label_of(written: str, names: Mapping[str, str]) -> str:
-    """The label of the name that was written."""
-    found = (name for name in _longest_first(names) if _begins(written, name))
-    return names[next(found)]
+def _label_of(text: str, names: Mapping[str, str]) -> str:
+    """The label of the longest name that `text` begins with."""
+    return next(
+        names[name]
+        for name in _longest_first(names)
+        if re.match(re.escape(name), text, re.IGNORECASE)
+    )
 
 
-def _begins(text: str, name: str) -> bool:
-    return re.match(re.escape(name), text, re.IGNORECASE) is not None
+def _begins_a_phrase(match: re.Match[str]) -> bool:
+    """Whether the matched word opens a phrase: "a lamp", "no one"."""
+    return "(" not in match.group(0) and re.match(r"\s+\w", match.string[match.end() :]) is not None
 
 
-def _begins_a_phrase(found: re.Match[str]) -> bool:
-    """Whether a word that was found opens a phrase: "a lamp", "no one"."""
-    return "(" not in found.group(0) and re.match(r"\s+\w", found.string[found.end() :]) is not None
+def same_words(answer: str, expected: str) -> bool:
+    """Whether two texts are equal but for case and spacing."""
+    return answer.lower().split() == expected.lower().split()
 
 
 def parse_value(text: str) -> int | None:
@@ -200,12 +210,22 @@ def parse_value(text: str) -> int | None:
     if named:
         return _within(named)
     alone = list(_LONE_NUMBER.finditer(text))
-    if len({found.group(1) for found in alone}) != 1:
+    if len({match.group(1) for match in alone}) != 1:
         return None
     return _within(re.compile(_VALUE, re.IGNORECASE).match(text, alone[0].start()))
 
 
-def _within(found: re.Match[str] | None) -> int | None:
-    """The number that was found, if it is a value."""
-    value = int(found.group(1)) if found else 0
+def _within(match: re.Match[str] | None) -> int | None:
+    """The matched number, if it is a value."""
+    value = int(match.group(1)) if match else 0
     return value if LOWEST <= value <= HIGHEST else None
+
+
+def parse_vote(text: str, count: int) -> int | None:
+    """The candidate, from 1 to `count`, that a text concludes is the best.
+
+    None without such a conclusion, for a second guess ("1 or 2"), and where conclusions differ.
+    """
+    votes = {number and int(number) for number in _BEST.findall(text)}
+    best = votes.pop() if len(votes) == 1 else None
+    return best if best and 1 <= best <= count else None

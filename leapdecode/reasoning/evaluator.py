@@ -1,24 +1,17 @@
 """State evaluators (Tree of Thoughts, Yao et al., 2023): a value for each state, or votes.
 
-Values that cannot be read are counted, never guessed. What is drawn for an evaluation is named by
-the number of the sample alone, so equal prompts have equal texts.
+Values that cannot be read are counted, never guessed. The noise of an evaluation is named by the
+number of the sample alone, so equal prompts have equal texts.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 
-from leapdecode.reasoning.generation import Ask, Driver, Job
-from leapdecode.reasoning.search.base import HIGHEST
+from leapdecode.reasoning.answers import HIGHEST, parse_vote
+from leapdecode.reasoning.jobs import Ask, Driver, Job
 from leapdecode.reasoning.tasks.base import VALUE_TOKENS, State, TreeTask
 from leapdecode.reasoning.tree import Counts, Node, Path
-
-_BEST = re.compile(
-    r"\bbest\s+candidate\s+is\b[\s:*_`\"'(\[]*(?:(?:number|candidate)\s)?[\s*_`\"'(\[]*"
-    r"([0-9]{1,9})?(?![0-9\w/.,]*[0-9]|[\s\])*]*(?:,|or|and|to|[-\u2013])\s*[0-9])",
-    re.IGNORECASE,
-)
 
 
 class Evaluator(ABC):
@@ -46,25 +39,26 @@ class Value(Evaluator):
     def __init__(self, task: TreeTask, samples: int, counts: Counts) -> None:
         super().__init__(task, samples, counts)
         self.texts: dict[str, list[str]] = {}  # by prompt
-        self.prompts: dict[Path, str] = {}
+        self.prompts: dict[Path, str] = {}  # of nodes that have no value yet
 
     def alone(self, node: Node, state: State) -> Job[None]:
-        """Have the evaluation of a node's prompt generated, unless it has been asked for."""
+        """Have the evaluation of a node's prompt generated, unless a node before it has."""
         stage = self.task.evaluation(state)
         self.prompts[node.path] = stage.prompt
         if stage.prompt in self.texts:
             return
         texts = self.texts[stage.prompt] = []
         for number in range(self.samples):
-            stream = ("value", number)
-            ask = Ask(stage.prompt, stream, "evaluation", stage.max_tokens, stage.stop)
-            texts.append((yield ask).text)
+            evaluation = yield Ask(
+                stage.prompt, ("value", number), "evaluation", stage.max_tokens, stage.stop
+            )
+            texts.append(evaluation.text)
 
     def together(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
         """Give each new node the mean of the values that its texts have."""
         for node in nodes:
             if node.path not in self.prompts:
-                continue  # it has kept its value
+                continue  # a node of an earlier level keeps its value
             texts = self.texts[self.prompts.pop(node.path)]
             values = [value for value in map(self.task.parse, texts) if value is not None]
             node.value = sum(values) / len(values) if values else None
@@ -87,18 +81,19 @@ class Vote(Evaluator):
     def together(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
         """Let votes choose among the nodes."""
         prompt = vote_prompt(states)
-        texts = driver.run([self._vote(prompt, number) for number in range(self.samples)])
+        texts = driver.run([_vote(prompt, number) for number in range(self.samples)])
         votes = [parse_vote(text, len(nodes)) for text in texts]
         tally = Counter(vote for vote in votes if vote is not None)
         for number, node in enumerate(nodes, 1):
-            node.value = HIGHEST * tally[number] / self.samples if tally else None
+            node.value = float(HIGHEST) * tally[number] / self.samples if tally else None
             node.explanation = "\n\n".join(text.strip() for text in texts)
         self.counts.evaluations += self.samples
         self.counts.unparsed += votes.count(None)
 
-    def _vote(self, prompt: str, number: int) -> Job[str]:
-        found = yield Ask(prompt, ("vote", number), "evaluation", 2 * VALUE_TOKENS)
-        return found.text
+
+def _vote(prompt: str, number: int) -> Job[str]:
+    vote = yield Ask(prompt, ("vote", number), "evaluation", 2 * VALUE_TOKENS)
+    return vote.text
 
 
 EVALUATORS: dict[str, type[Evaluator]] = {"value": Value, "vote": Vote}
@@ -106,23 +101,13 @@ EVALUATORS: dict[str, type[Evaluator]] = {"value": Value, "vote": Vote}
 
 def vote_prompt(states: Sequence[State]) -> str:
     """Asks which of some states of one question is the best."""
-    shown = "\n\n".join(
+    candidates = "\n\n".join(
         f"Candidate {number}:\n" + "\n".join(state.thoughts)
         for number, state in enumerate(states, 1)
     )
     return (
         f"Given a question: {states[0].question.text}\n"
-        f"There are {len(states)} candidates for the steps of its answer.\n\n{shown}\n\n"
+        f"There are {len(states)} candidates for the steps of its answer.\n\n{candidates}\n\n"
         'Compare the candidates, then at the last line conclude "The best candidate is [n]", where '
         "[n] is the number of a candidate.\nThe comparison is:"
     )
-
-
-def parse_vote(text: str, count: int) -> int | None:
-    """The candidate, from 1 to `count`, that a text concludes is the best.
-
-    None without such a conclusion, for a second guess ("1 or 2"), and where conclusions differ.
-    """
-    found = {written and int(written) for written in _BEST.findall(text)}
-    best = found.pop() if len(found) == 1 else None
-    return best if best and 1 <= best <= count else None

@@ -5,51 +5,52 @@ A strategy changes times, never texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leapdecode.core import ForwardEvent, SamplingParams
 from leapdecode.errors import UnknownName, with_suggestions
-from leapdecode.reasoning.generation import Ask, Generated, Job, resume
+from leapdecode.reasoning.jobs import Ask, Generated, Job
 
 if TYPE_CHECKING:
-    from leapdecode.engine import Engine
     from leapdecode.engine.schedulers.base import Scheduler
     from leapdecode.llm import LLM
     from leapdecode.llm.result import Result
     from leapdecode.llm.run import Run
 
 T = TypeVar("T")
-Span = tuple[str, str, float, float, list[int]]  # model, kind, began, ended, requests
+Span = tuple[str, str, float, float, list[int]]  # model, kind, start and end in seconds, requests
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """One way to execute.
+    """How the texts of a tree share the models.
 
     Attributes:
-        scheduler: which requests are active, and whose forwards run.
+        scheduler: the name of the engine's scheduler.
         speculative: whether a method guesses; else decoding is plain.
     """
 
     scheduler: str
     speculative: bool
 
-    def scheduling(self, written: str, batch_size: int) -> tuple[Scheduler, str | None]:
-        """The scheduler of the strategy as it was written, with its options, and the method that it
-        names, if it does.
+    def scheduling(self, spec: str, batch_size: int) -> tuple[Scheduler, str | None]:
+        """The scheduler with the options of `spec`, "scheduled:verify=1" say, and the method that
+        `spec` names, if it does.
         """
         from leapdecode.engine import make_scheduler
         from leapdecode.methods import find
 
-        options = written.split(":")[1:]
-        methods = [one.removeprefix("method=") for one in options if one.startswith("method=")]
-        scheduling = [one for one in options if not one.startswith("method=")]
+        options = spec.split(":")[1:]
+        methods = [
+            option.removeprefix("method=") for option in options if option.startswith("method=")
+        ]
         for method in methods:
             find(method)
+        others = [option for option in options if not option.startswith("method=")]
         size = 1 if self.scheduler == "single" else batch_size
-        scheduler = make_scheduler(":".join([self.scheduler, *scheduling]), size)
+        scheduler = make_scheduler(":".join([self.scheduler, *others]), size)
         return scheduler, methods[-1] if methods and self.speculative else None
 
 
@@ -62,11 +63,11 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 
 
-def find_strategy(written: str) -> Strategy:
-    """The strategy that `written` names, perhaps with options; raises `UnknownName` with
+def find_strategy(spec: str) -> Strategy:
+    """The strategy named by `spec`, a name perhaps with options; raises `UnknownName` with
     suggestions.
     """
-    name = written.split(":")[0]
+    name = spec.split(":")[0]
     if name not in STRATEGIES:
         raise UnknownName(with_suggestions(f"unknown strategy {name!r}", name, STRATEGIES))
     return STRATEGIES[name]
@@ -74,12 +75,12 @@ def find_strategy(written: str) -> Strategy:
 
 @dataclass
 class Record:
-    """What was done.
+    """What an executor has generated.
 
     Attributes:
         asks, results: every text, in the order in which they ended.
         forwards: every forward.
-        runs: per call of `run` and per job, the places of its texts in `results`.
+        runs: per call of `run` and per job, the indices of its texts in `results`.
     """
 
     asks: list[Ask] = field(default_factory=list)
@@ -89,7 +90,7 @@ class Record:
 
 
 class Executor:
-    """Has the asks of jobs generated on one engine, all that are open at a time.
+    """Generates the asks of jobs on one engine, those of all jobs at a time.
 
     Args:
         llm: the models.
@@ -115,13 +116,14 @@ class Executor:
         **options: Any,
     ) -> None:
         self.llm, self.sampling, self.verification = llm, sampling, verification
-        how = find_strategy(strategy)
-        self.policy, named = how.scheduling(strategy, batch_size)
-        self.method, self.options = "autoregressive", dict[str, Any]()
-        if how.speculative:
-            usual = method or ("auto" if llm.draft is None else "multi_candidate")
-            self.method = named or usual
-            self.options = options if self.method == usual else {}
+        kind = find_strategy(strategy)
+        self.scheduler, named_method = kind.scheduling(strategy, batch_size)
+        self.method = "autoregressive"
+        self.options: dict[str, Any] = {}
+        if kind.speculative:
+            default = method or ("auto" if llm.draft is None else "multi_candidate")
+            self.method = named_method or default
+            self.options = options if self.method == default else {}
         self.record = Record()
 
     def run(self, jobs: Sequence[Job[T]]) -> list[T]:
@@ -132,56 +134,49 @@ class Executor:
         from leapdecode.engine import Engine
 
         results: dict[int, T] = {}
-        self.record.runs.append([[] for _ in jobs])
-        open_runs: dict[int, tuple[int, Ask, Run]] = {}
+        texts_of: list[list[int]] = [[] for _ in jobs]
+        self.record.runs.append(texts_of)
+        active: dict[int, tuple[int, Ask, Run]] = {}  # by request id
         with self.llm.lock:
             engine = Engine(
-                self.llm.models, self.policy, self.llm.shared, self.record.forwards.append
+                self.llm.models, self.scheduler, self.llm.shared, self.record.forwards.append
             )
 
-            def go_on(number: int, answer: Generated | None) -> None:
+            def advance(number: int, generated: Generated | None) -> None:
                 """Add the job's next ask to the engine, or keep its result."""
                 try:
-                    ask = resume(jobs[number], answer)
+                    # None starts a generator
+                    ask = jobs[number].send(generated)  # type: ignore[arg-type]
                 except StopIteration as ended:
                     results[number] = ended.value
                     return
                 run = self._run(ask)
-                open_runs[engine.add(run.request)] = number, ask, run
+                active[engine.add(run.request)] = number, ask, run
 
             try:
                 for number in range(len(jobs)):
-                    go_on(number, None)
-                self._decode(engine, open_runs, go_on)
+                    advance(number, None)
+                while engine.busy:
+                    for event in engine.step():
+                        if event.finish_reason is None:
+                            continue
+                        number, ask, run = active.pop(event.request_id)
+                        output = engine.result(event.request_id)
+                        if output.sequence.error is not None:
+                            raise output.sequence.error
+                        result = run.result(output, self.llm.name)
+                        texts_of[number].append(len(self.record.results))
+                        self.record.asks.append(ask)
+                        self.record.results.append(result)
+                        advance(number, _generated(result))
             finally:
                 engine.close()
                 for job in jobs:
                     job.close()
         return [results[number] for number in range(len(jobs))]
 
-    def _decode(
-        self,
-        engine: Engine,
-        open_runs: dict[int, tuple[int, Ask, Run]],
-        go_on: Callable[[int, Generated | None], None],
-    ) -> None:
-        """Step until no job asks for anything."""
-        while engine.busy:
-            for event in engine.step():
-                if event.finish_reason is None:
-                    continue
-                number, ask, run = open_runs.pop(event.request_id)
-                output = engine.result(event.request_id)
-                if output.sequence.error is not None:
-                    raise output.sequence.error
-                result = run.result(output, self.llm.name)
-                self.record.runs[-1][number].append(len(self.record.results))
-                self.record.asks.append(ask)
-                self.record.results.append(result)
-                go_on(number, _generated(result))
-
     def _run(self, ask: Ask) -> Run:
-        """What the engine decodes for an ask."""
+        """The run of an ask's text on the engine."""
         from leapdecode.llm.run import runs_of
 
         sampling = replace(self.sampling, max_tokens=ask.max_tokens, stop=list(ask.stop))
@@ -194,7 +189,7 @@ class Executor:
 
 
 def _generated(result: Result) -> Generated:
-    """What a job is told of a text."""
+    """A text as it is sent to its job."""
     return Generated(
         result.text, result.finish_reason, len(result.token_ids), result.token_ids,
         result.artifacts, len(result.steps),
@@ -202,7 +197,7 @@ def _generated(result: Result) -> Generated:
 
 
 def spans_of(forwards: Iterable[ForwardEvent], began: float) -> list[Span]:
-    """Forwards, and the choosing of tokens behind the target's, in seconds from `began` on."""
+    """Forwards, and the sampling behind the target's forwards, in seconds from `began` on."""
     spans = list[Span]()
     for event in forwards:
         kind = "prefill" if event.prefill else ("verify" if event.model == "target" else "draft")

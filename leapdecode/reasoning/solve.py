@@ -1,18 +1,76 @@
-"""Builds a reasoning tree: thoughts, evaluations, search, the final generation."""
+"""The search of a reasoning tree (SEED, Algorithm 2 and appendix D).
 
-from collections.abc import Callable, Generator
-from typing import TypeVar
+    root := the question
+    repeat
+        the search chooses states                                 `Search.run`
+        generate `thoughts` next thoughts of each                 `TreeTask.think`
+        give every new state a value, or votes                    `Evaluator`
+    until the search has chosen the state to answer from
+    answer := the final generation from that state                `TreeTask.finish`
 
-from leapdecode.errors import PromptError
+All texts of a step are asked for at once; a driver says how they share the models.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
+from leapdecode.reasoning import search as searches
 from leapdecode.reasoning import tasks
 from leapdecode.reasoning.evaluator import EVALUATORS
-from leapdecode.reasoning.generation import Ask, Driver, Generated, Job, Part
-from leapdecode.reasoning.search import Limits, Search, Step, registry
-from leapdecode.reasoning.settings import Settings
-from leapdecode.reasoning.tasks import Question, Stage, State, TreeTask
+from leapdecode.reasoning.jobs import Ask, Driver, Generated, Job, Part
+from leapdecode.reasoning.search import Limits, Search, Step
+from leapdecode.reasoning.tasks import Question, Stages, State, TreeTask
 from leapdecode.reasoning.tree import Node, Path, Tree
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """The settings of a search; raises `OptionError` or `UnknownName`.
+
+    Attributes:
+        search: a search with its options.
+        thoughts: thoughts generated for a state (n in SEED).
+        breadth: states kept of a level, or expanded at once (b).
+        depth: T: T - 1 levels of thoughts, then the final generation.
+        evaluator: "value" or "vote".
+        samples: values or votes that are drawn each time.
+    """
+
+    search: Search
+    thoughts: int
+    breadth: int
+    depth: int
+    evaluator: str
+    samples: int
+
+    def __post_init__(self) -> None:
+        for name in ("thoughts", "breadth", "depth", "samples"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.evaluator not in EVALUATORS:
+            message = f"unknown evaluator {self.evaluator!r}"
+            raise UnknownName(with_suggestions(message, self.evaluator, EVALUATORS))
+        if self.evaluator == "vote" and not self.search.takes_votes:
+            raise OptionError(
+                f"votes compare the states of one level, but {self.search.name} compares states of "
+                "several; use evaluator value, or search breadth_first"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as a tree's document has them."""
+        return {
+            "search": self.search.name,
+            "search_options": asdict(self.search),
+            "thoughts": self.thoughts,
+            "breadth": self.breadth,
+            "depth": self.depth,
+            "evaluator": self.evaluator,
+            "samples": self.samples,
+        }
 
 
 def solve(
@@ -20,7 +78,7 @@ def solve(
     task: str | TreeTask,
     question: str | Question,
     *,
-    search: str | Search = registry.DEFAULT,
+    search: str | Search = searches.DEFAULT,
     thoughts: int = 3,
     breadth: int = 1,
     depth: int | None = None,
@@ -31,7 +89,7 @@ def solve(
     """Search a tree of thoughts for the answer to a question.
 
     Args:
-        driver: has texts generated; which one changes no tree.
+        driver: generates the texts; which driver it is changes no tree.
         task: a task's name, the name of a TOML file, or a task.
         question: a text, whose answer then has no score, or one of `task.questions`.
         search: a search's name, or a search with its options.
@@ -47,20 +105,28 @@ def solve(
         TaskError: a TOML file that describes no task.
         PromptError: an empty question, or a prompt that does not fit the model.
     """
-    found = tasks.find(task) if isinstance(task, str) else task
-    how = registry.make(search, {}) if isinstance(search, str) else search
-    levels = found.depth if depth is None else depth
-    settings = Settings(how, thoughts, breadth, levels, evaluator, samples)
-    asked = Question(question) if isinstance(question, str) else question
-    if not asked.text.strip():
+    task = tasks.find(task) if isinstance(task, str) else task
+    search = searches.make(search, {}) if isinstance(search, str) else search
+    depth = task.depth if depth is None else depth
+    settings = SearchSettings(search, thoughts, breadth, depth, evaluator, samples)
+    question = Question(question) if isinstance(question, str) else question
+    if not question.text.strip():
         raise PromptError("the question is empty")
-    growth = _Growth(driver, found, asked, settings)
+    growth = _Growth(driver, task, question, settings)
     tree = growth.tree
-    searching = how.run(tree.root, Limits(levels - 1, breadth))
-    tree.chosen = _search(searching, growth, on_step)
-    final = found.finish(growth.state(tree.chosen))
-    (tree.answer,) = driver.run([asks(final, "answer", tree.chosen.path)])
-    tree.score = None if asked.facts is None else found.score(asked.facts, tree.answer)
+    steps = search.run(tree.root, Limits(depth - 1, breadth))
+    while tree.chosen is None:
+        try:
+            step = next(steps)
+        except StopIteration as ended:
+            tree.chosen = ended.value
+        else:
+            growth.expand(step)
+            if on_step:
+                on_step(tree)
+    answer = task.finish(growth.state(tree.chosen))
+    (tree.answer,) = driver.run([job_of(answer, "answer", tree.chosen.path)])
+    tree.score = None if question.facts is None else task.score(question.facts, tree.answer)
     return tree
 
 
@@ -68,65 +134,48 @@ class _Growth:
     """Expands the nodes of one tree."""
 
     def __init__(
-        self, driver: Driver, task: TreeTask, question: Question, settings: Settings
+        self, driver: Driver, task: TreeTask, question: Question, settings: SearchSettings
     ) -> None:
         self.driver, self.task, self.question = driver, task, question
         self.thoughts = settings.thoughts
         self.tree = Tree(question.text, task.name, settings.as_dict(), Node())
-        make = EVALUATORS[settings.evaluator]
-        self.evaluator = make(task, settings.samples, self.tree.counts)
+        evaluator = EVALUATORS[settings.evaluator]
+        self.evaluator = evaluator(task, settings.samples, self.tree.counts)
 
     def state(self, node: Node) -> State:
         """The state that a node stands for."""
         return State(self.question, node.thoughts())
 
     def expand(self, step: Step) -> None:
-        """Give nodes their children, and these their values; all texts are asked for at once."""
-        jobs = [self._child(node, n) for node in step.grow for n in range(self.thoughts)]
-        grown = self.driver.run(jobs)
-        for place, node in enumerate(step.grow):
-            node.children = grown[place * self.thoughts : (place + 1) * self.thoughts]
-            thoughts = {child.thought for child in node.children}
-            self.tree.counts.coincidences += self.thoughts - len(thoughts)
-        self.tree.counts.thoughts += len(grown)
-        compared = step.beside + grown
-        self.evaluator.together(self.driver, compared, [*map(self.state, compared)])
+        """Give nodes their children, and these their values."""
+        jobs = [self._child(node, number) for node in step.grow for number in range(self.thoughts)]
+        children = self.driver.run(jobs)
+        counts = self.tree.counts
+        for index, node in enumerate(step.grow):
+            node.children = children[index * self.thoughts : (index + 1) * self.thoughts]
+            counts.coincidences += self.thoughts - len({child.thought for child in node.children})
+        counts.thoughts += len(children)
+        compared = step.beside + children
+        self.evaluator.together(self.driver, compared, [self.state(node) for node in compared])
 
     def _child(self, parent: Node, number: int) -> Job[Node]:
-        """A job that generates a thought, and what its value is read from."""
+        """A job that generates a thought and its evaluation."""
         state, path = self.state(parent), (*parent.path, number)
-        thought = yield from asks(self.task.think(state), "thought", path)
-        after = state.after(thought)
-        node = Node(path, thought, final=self.task.is_final(after), parent=parent)
-        yield from self.evaluator.alone(node, after)
+        thought = yield from job_of(self.task.think(state), "thought", path)
+        state = state.after(thought)
+        node = Node(path, thought, final=self.task.is_final(state), parent=parent)
+        yield from self.evaluator.alone(node, state)
         return node
 
 
-def _search(
-    searching: Generator[Step, None, Node],
-    growth: _Growth,
-    on_step: Callable[[Tree], None] | None,
-) -> Node:
-    """Do what a search wants until it has chosen a node."""
-    while True:
-        try:
-            step = next(searching)
-        except StopIteration as ended:
-            chosen: Node = ended.value
-            return chosen
-        growth.expand(step)
-        if on_step:
-            on_step(growth.tree)
-
-
-def asks(stages: Generator[Stage, Generated, T], part: Part, path: Path) -> Job[T]:
+def job_of(stages: Stages[T], part: Part, path: Path) -> Job[T]:
     """A job of a task's stages, whose noise is named by part, path and stage."""
-    answer: Generated | None = None
+    generated: Generated | None = None
     while True:
         try:
-            stage = next(stages) if answer is None else stages.send(answer)
+            stage = stages.send(generated)  # type: ignore[arg-type]  # None starts a generator
         except StopIteration as ended:
             result: T = ended.value
             return result
         stream = (part, path, stage.name)
-        answer = yield Ask(stage.prompt, stream, part, stage.max_tokens, stage.stop)
+        generated = yield Ask(stage.prompt, stream, part, stage.max_tokens, stage.stop)

@@ -120,13 +120,13 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
     from leapdecode.engine.checks import check_verification
     from leapdecode.reasoning import search, tasks
     from leapdecode.reasoning.execution import find_strategy
-    from leapdecode.reasoning.settings import Settings
+    from leapdecode.reasoning.solve import SearchSettings
     from leapdecode_bench.measure.trees.compare import COT
 
     found = tasks.find(settings["task"])
     depth = found.depth if settings["depth"] is None else settings["depth"]
     how = search.make(settings["search"], {})
-    Settings(how, settings["thoughts"], settings["breadth"], depth, settings["evaluator"], 1)
+    SearchSettings(how, settings["thoughts"], settings["breadth"], depth, settings["evaluator"], 1)
     check_verification(settings["verification"])
     options_of(settings["method"], settings["k_config"], drafted)
     SamplingParams(temperature=settings["temperature"])

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from leapdecode.errors import TaskError
-from leapdecode.reasoning.fastcot.questions import SAYING, Asked, Source
+from leapdecode.reasoning.fastcot.questions import SAYING, PromptedQuestion, Source
 from leapdecode_bench.tasks.public.base import Item
 from leapdecode_bench.tasks.public.loading import Source as Place
 from leapdecode_bench.tasks.public.loading import load
@@ -23,12 +23,12 @@ class PublicSource(Source):
         self.place = Place(find(self.name), path=Path(path) if path else None)
         self.set = self.place.set
 
-    def ask(self, question: str, shots: int) -> Asked:
+    def ask(self, question: str, shots: int) -> PromptedQuestion:
         """A question of a user's own."""
         item = Item("", body_of(question.strip()))
-        return Asked(question.strip(), self.set.prompt(item, min(shots, self.set.shots)))
+        return PromptedQuestion(question.strip(), self.set.prompt(item, min(shots, self.set.shots)))
 
-    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+    def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
         """Rows in an order that the seed draws."""
         items = load(self.place, MOST).items
         random.Random(f"questions/{seed}").shuffle(items)
@@ -38,9 +38,9 @@ class PublicSource(Source):
             raise TaskError(f"{where} has {len(different)} questions, not {count}; lower --limit")
         return [self._asked(item, shots) for item in different[:count]]
 
-    def _asked(self, item: Item, shots: int) -> Asked:
+    def _asked(self, item: Item, shots: int) -> PromptedQuestion:
         def score(answer: str) -> float:
             return float(self.set.score(item, SAYING + answer) or 0.0)
 
         prompt = self.set.prompt(item, min(shots, self.set.shots))
-        return Asked(item.facts["question"], prompt, score)
+        return PromptedQuestion(item.facts["question"], prompt, score)

@@ -1,7 +1,7 @@
 """Questions for chains of thought: those of our tasks, and of the public sets."""
 
 from leapdecode.errors import UnknownName, with_suggestions
-from leapdecode.reasoning.fastcot.questions import SAYING, Asked, Source, question_of
+from leapdecode.reasoning.fastcot.questions import SAYING, PromptedQuestion, Source, question_of
 from leapdecode_bench.reasoning.public_questions import SETS, PublicSource
 from leapdecode_bench.tasks import registry
 from leapdecode_bench.tasks.base import Example
@@ -31,13 +31,13 @@ class TaskSource(Source):
         self.name, self.task = name, registry.find(name)
         self.kinds = KINDS[name]
 
-    def ask(self, question: str, shots: int) -> Asked:
+    def ask(self, question: str, shots: int) -> PromptedQuestion:
         body = f"Question: {question.strip()}\nAnswer:"
         example = Example(self.kinds[0], body, "")
         shown = self._shown(self.kinds[0], shots)
-        return Asked(question.strip(), self.task.prompt(example, shown))
+        return PromptedQuestion(question.strip(), self.task.prompt(example, shown))
 
-    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+    def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
         each = -(-count // len(self.kinds))
         drawn = [self.task.examples("held_out", each, kind, seed) for kind in self.kinds]
         inturn = [example for group in zip(*drawn, strict=True) for example in group][:count]
@@ -46,9 +46,9 @@ class TaskSource(Source):
     def _shown(self, kind: str, shots: int) -> list[Example]:
         return self.task.examples("train", shots, kind)
 
-    def _asked(self, example: Example, shots: int) -> Asked:
+    def _asked(self, example: Example, shots: int) -> PromptedQuestion:
         def score(answer: str) -> float:
             return float(self.task.score(example, SAYING + answer) or 0.0)
 
         prompt = self.task.prompt(example, self._shown(example.kind, shots))
-        return Asked(question_of(example.body), prompt, score)
+        return PromptedQuestion(question_of(example.body), prompt, score)

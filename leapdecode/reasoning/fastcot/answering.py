@@ -1,4 +1,6 @@
-"""One question by a chain of thought: whole, cut after some iterations, or read off a glimpse."""
+"""Answers behind a whole rationale, behind a part of one, or behind a part and a glimpse (FastCoT,
+4.3): exact tokens, approximate tokens, the answer trigger, then the answer.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import find, make
 from leapdecode.methods.jacobi import Jacobi
-from leapdecode.reasoning.fastcot.glimpse import Glimpse
-from leapdecode.reasoning.fastcot.guesses import QuestionJacobi, with_question
-from leapdecode.reasoning.fastcot.trigger import Trigger
-from leapdecode.reasoning.generation import Ask, Generated, Job
+from leapdecode.reasoning.execution import Executor
+from leapdecode.reasoning.fastcot.glimpse import Glimpse, QuestionJacobi
+from leapdecode.reasoning.fastcot.questions import SEPARATOR
+from leapdecode.reasoning.fastcot.trigger import WORDS, Trigger, trigger_of
+from leapdecode.reasoning.jobs import Ask, Job
 
 if TYPE_CHECKING:
+    from leapdecode.llm import LLM
     from leapdecode.methods.base import Method
 
-WINDOW = 16  # guesses of Jacobi decoding where nobody says
-WIDEST = 31  # and at most, where the window adapts
+WINDOW = 16  # default guesses of Jacobi decoding
+MAX_WINDOW = 31  # where the window adapts
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,12 @@ class Plan:
         ends_answer: Callable[[list[int]], bool],
         question: Sequence[int] = (),
     ) -> Method:
-        """What decodes the rationale: the method itself where nobody looks at its guesses."""
+        """What decodes the rationale: the method itself where its guesses are not needed."""
         method = self.method
         if isinstance(method, QuestionJacobi):
             method = replace(method, question=list(question))
-        looks = self.iterations is not None or self.unchanged or self.record
-        if not looks and self.budget == method.budget:
+        needs_guesses = self.iterations is not None or self.unchanged or self.record
+        if not needs_guesses and self.budget == method.budget:
             return method
         return Glimpse(
             method, trigger, self.iterations, self.unchanged, ends_answer, self.read_tokens,
@@ -104,17 +109,18 @@ def plan_of(
     Raises:
         UnknownName, OptionError: what is wrong with the method, its options or the settings.
     """
-    own = dict(options or {})
+    options = dict(options or {})
     if method != "jacobi":
-        return Plan(make(method, own), budget=find(method).budget, **settings)
-    if window == "auto":
-        own, budget = {"window": WIDEST} | own, "auto"
-    else:
-        own, budget = {"window": window} | own, None
-    own = {"initial": "prompt", "refill": "prompt"} | own
-    jacobi = make(method, own)
-    assert isinstance(jacobi, Jacobi)
-    return Plan(with_question(jacobi), budget=budget, **settings)
+        return Plan(make(method, options), budget=find(method).budget, **settings)
+    adapts = window == "auto"
+    defaults = {
+        "window": MAX_WINDOW if adapts else window,
+        "initial": "prompt",
+        "refill": "prompt",
+    }
+    jacobi = make(method, defaults | options)
+    values = {option.name: getattr(jacobi, option.name) for option in jacobi.options()}
+    return Plan(QuestionJacobi(**values), budget="auto" if adapts else None, **settings)
 
 
 @dataclass
@@ -146,8 +152,8 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What was answered behind a rationale.
+class Reply:
+    """An answer behind a rationale.
 
     Attributes:
         answer: the text behind the trigger; None where there is none.
@@ -161,7 +167,67 @@ class Said:
     length: int = 0
 
 
-def answering(
+class Answerer:
+    """Answers many questions on one engine.
+
+    Args:
+        llm: the model.
+        batch_size: questions at a time.
+        words: the answer trigger.
+        sampling: greedy by default, as in the paper.
+
+    Attributes:
+        driver: generates the texts; its `record` has them all.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        batch_size: int = 1,
+        words: str = WORDS,
+        sampling: SamplingParams | None = None,
+    ) -> None:
+        self.llm = llm
+        self.trigger: Trigger = trigger_of(llm.tokenizer, words)
+        self.driver = Executor(llm, sampling or SamplingParams(), "batched", batch_size=batch_size)
+
+    def run(self, prompts: Sequence[str], plan: Plan) -> list[Answered]:
+        """Answers in the order of the prompts, each up to where its answer begins.
+
+        Raises:
+            PromptError: an empty prompt, or one that does not fit the model with its window.
+        """
+        ends_answer = ends_of(self.trigger, plan.stop)
+        context = self.llm.runner.max_length
+        questions = self.encode([last_question(prompt) for prompt in prompts])
+        pairs = zip(self.encode(prompts), questions, strict=True)
+        return self.driver.run(
+            [
+                answer_question(prompt, plan, self.trigger, ends_answer, context, number, question)
+                for number, (prompt, question) in enumerate(pairs)
+            ]
+        )
+
+    def ask(
+        self, rationales: Sequence[tuple[list[int], list[int], list[int]]], plan: Plan
+    ) -> list[Reply]:
+        """The answers behind (prompt, exact tokens, approximate tokens), all token ids."""
+        context = self.llm.runner.max_length
+        return self.driver.run(
+            [
+                ask_answer(prompt, exact, approximate, plan, self.trigger, context, number)
+                for number, (prompt, exact, approximate) in enumerate(rationales)
+            ]
+        )
+
+    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+        """The prompts as token ids."""
+        from leapdecode.llm.prompts import encode
+
+        return [encode(text, self.llm.tokenizer, self.llm.runner.vocabulary) for text in prompts]
+
+
+def answer_question(
     prompt: list[int],
     plan: Plan,
     trigger: Trigger,
@@ -170,25 +236,37 @@ def answering(
     stream: Any = 0,
     question: Sequence[int] = (),
 ) -> Job[Answered]:
-    """A job that answers the question of a prompt (token ids); `context` is how many fit."""
-    most = rationale_limit(prompt, plan, trigger, context)
-    method = plan.decoder(trigger, ends_answer, question)
-    found = yield Ask(prompt, ("rationale", stream), "rationale", most, plan.stop, method)
-    told, gave_up = found.artifacts, found.finish_reason == "aborted"
-    history = list(told.get("history", []))
-    if gave_up and told["answer"] is not None:
-        said = Said(_stripped(trigger.text(told["answer"])), told["approximate"])
-        return _answered(found, said, "answer", history, told["behind"])
-    answer = None if gave_up else trigger.behind(found.text)
-    if answer is not None:
-        return _answered(found, Said(_stripped(answer), []), found.finish_reason, history)
-    approximate = told["approximate"] if gave_up and plan.glimpse else []
-    exact = trigger.before(plan.stop, found.token_ids)
-    said = yield from asking(prompt, exact, approximate, plan, trigger, context, stream)
-    return _answered(found, said, "iterations" if gave_up else found.finish_reason, history)
+    """A job that answers the question of a prompt (token ids); `context` is how many fit.
+
+    The rationale is decoded until it ends or `Glimpse` gives it up. Then the answer is the one that
+    was read beside it, or the one that its text says, or it is asked for.
+    """
+    max_tokens = rationale_limit(prompt, plan, trigger, context)
+    decoder = plan.decoder(trigger, ends_answer, question)
+    rationale = yield Ask(
+        prompt, ("rationale", stream), "rationale", max_tokens, plan.stop, decoder
+    )
+    exact, glimpse = rationale.token_ids, rationale.artifacts
+    given_up = rationale.finish_reason == "aborted"
+    ended = "iterations" if given_up else rationale.finish_reason
+    answer_text = None if given_up else trigger.text_behind(rationale.text)
+    if given_up and glimpse["answer"] is not None:
+        ended = "answer"
+        exact = exact[: glimpse["num_exact"]]
+        reply = Reply(_stripped(trigger.text(glimpse["answer"])), glimpse["approximate"])
+    elif answer_text is not None:
+        reply = Reply(_stripped(answer_text), [])
+    else:
+        approximate = glimpse["approximate"] if given_up and plan.glimpse else []
+        text = trigger.cut_at_end(exact, plan.stop)
+        reply = yield from ask_answer(prompt, text, approximate, plan, trigger, context, stream)
+    return Answered(
+        exact, reply.approximate, reply.answer, ended, rationale.forwards, reply.iterations,
+        len(rationale.token_ids), reply.length, list(glimpse.get("history", [])),
+    )  # fmt: skip
 
 
-def asking(
+def ask_answer(
     prompt: list[int],
     exact: list[int],
     approximate: list[int],
@@ -196,22 +274,23 @@ def asking(
     trigger: Trigger,
     context: int,
     stream: Any = 0,
-) -> Job[Said]:
+) -> Job[Reply]:
     """A job that asks for the answer behind the exact tokens of a rationale, the approximate ones
     (as many as fit) and the trigger, which is never said twice: where the exact ones hold it, their
     text goes on; where they only begin it, it begins there.
     """
-    begun = trigger.behind(trigger.text(exact))
-    behind, shown = prompt + exact, list[int]()
-    if begun is None:
-        if (place := trigger.begun(exact, approximate)) is not None:
-            behind, approximate = prompt + exact[:place], []
-        room = context - len(behind) - len(trigger.ids) - plan.answer_tokens
+    answer_text = trigger.text_behind(trigger.text(exact))
+    prompt_ids, shown = prompt + exact, list[int]()
+    if answer_text is None:
+        start = trigger.find_start(exact, approximate)
+        if start is not None:
+            prompt_ids, approximate = prompt + exact[:start], []
+        room = context - len(prompt_ids) - len(trigger.ids) - plan.answer_tokens
         shown = approximate[: max(room, 0)]
-        behind = behind + shown + list(trigger.ids)
-    rest = yield Ask(behind, ("answer", stream), "answer", plan.answer_tokens, plan.stop)
-    answer = _stripped((begun or "") + rest.text)
-    return Said(answer, shown, rest.forwards, len(rest.token_ids))
+        prompt_ids = prompt_ids + shown + list(trigger.ids)
+    rest = yield Ask(prompt_ids, ("answer", stream), "answer", plan.answer_tokens, plan.stop)
+    answer = _stripped((answer_text or "") + rest.text)
+    return Reply(answer, shown, rest.forwards, len(rest.token_ids))
 
 
 def rationale_limit(prompt: list[int], plan: Plan, trigger: Trigger, context: int) -> int:
@@ -231,17 +310,19 @@ def rationale_limit(prompt: list[int], plan: Plan, trigger: Trigger, context: in
     return min(plan.rationale_tokens, room)
 
 
-def _answered(
-    found: Generated,
-    said: Said,
-    ended: str,
-    history: list[tuple[int, list[int]]],
-    size: int | None = None,
-) -> Answered:
-    return Answered(
-        found.token_ids[:size], said.approximate, said.answer, ended, found.forwards,
-        said.iterations, len(found.token_ids), said.length, history,
-    )  # fmt: skip
+def last_question(prompt: str) -> str:
+    """What stands behind the worked examples of a prompt, which end with an empty line."""
+    return prompt.rpartition(SEPARATOR * 2)[2] or prompt
+
+
+def ends_of(trigger: Trigger, stop: Sequence[str]) -> Callable[[list[int]], bool]:
+    """Whether an answer's tokens end with a stop string, or with the end of a text."""
+
+    def ends(tokens: list[int]) -> bool:
+        text = trigger.tokenizer.decode(tokens)
+        return tokens[-1] in trigger.special_ids or any(string in text for string in stop)
+
+    return ends
 
 
 def _stripped(text: str) -> str | None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leapdecode.errors import OptionError
-from leapdecode.reasoning.fastcot.answer import Answerer
-from leapdecode.reasoning.fastcot.answering import Answered, Plan
-from leapdecode.reasoning.fastcot.questions import Asked
+from leapdecode.reasoning.fastcot.answering import Answered, Answerer, Plan
+from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,11 @@ class Calibration:
     Attributes:
         iterations: the least bound at which, and at every larger one of the curve, accuracy is at
             most `max_loss` below that of whole rationales.
-        loss: how far below it is at that bound, as a share of the questions; below 0 it is better.
+        loss: how far accuracy at that bound lies below it, as a share of the questions; negative
+            where it is better.
         accuracy: behind whole rationales.
         questions: how many were asked.
-        curve: one point per bound that was tried, the last one behind whole rationales.
+        curve: a point per bound that was tried, the last one behind whole rationales.
     """
 
     iterations: int
@@ -51,13 +51,17 @@ class Calibration:
     curve: list[Point]
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> "Calibration":
-        """A calibration from the dictionary that `asdict` makes of one."""
-        return cls(**{**found, "curve": [Point(**point) for point in found["curve"]]})
+    def parse(cls, document: Mapping[str, Any]) -> "Calibration":
+        """A calibration from the dictionary that `asdict` makes of it."""
+        return cls(**{**document, "curve": [Point(**point) for point in document["curve"]]})
 
 
 def calibrate(
-    answerer: Answerer, asked: Sequence[Asked], plan: Plan, max_loss: float, step: int = 1
+    answerer: Answerer,
+    questions: Sequence[PromptedQuestion],
+    plan: Plan,
+    max_loss: float,
+    step: int = 1,
 ) -> Calibration:
     """The bound of a plan by these questions, tried at every `step`-th number of iterations.
 
@@ -65,14 +69,16 @@ def calibrate(
         OptionError: a loss that is no share, a step below 1, or questions that cannot be scored.
     """
     check_loss(max_loss)
-    curve = accuracies(answerer, asked, plan, step)
-    found = least_bound(curve, max_loss)
-    whole = curve[-1].accuracy
-    return Calibration(found.iterations, whole - found.accuracy, max_loss, whole, len(asked), curve)
+    curve = accuracies(answerer, questions, plan, step)
+    bound = least_bound(curve, max_loss)
+    accuracy = curve[-1].accuracy
+    return Calibration(
+        bound.iterations, accuracy - bound.accuracy, max_loss, accuracy, len(questions), curve
+    )
 
 
 def accuracies(
-    answerer: Answerer, asked: Sequence[Asked], plan: Plan, step: int = 1
+    answerer: Answerer, questions: Sequence[PromptedQuestion], plan: Plan, step: int = 1
 ) -> list[Point]:
     """Accuracy against iterations (FastCoT, Figure 6), up to the longest rationale's.
 
@@ -80,30 +86,39 @@ def accuracies(
     after each number of iterations.
     """
     check_step(step)
-    if not asked or any(one.score is None for one in asked):
+    if not questions or any(question.score is None for question in questions):
         raise OptionError("a bound is calibrated on questions whose answers can be scored")
-    whole = replace(plan, iterations=None, unchanged=0, record=True)
-    done = answerer.run([one.prompt for one in asked], whole)
-    longest = max(len(one.history) for one in done)
-    prompts = answerer.encode([one.prompt for one in asked])
+    prompts = [question.prompt for question in questions]
+    prompt_ids = answerer.encode(prompts)
+    whole = answerer.run(prompts, replace(plan, iterations=None, unchanged=0, record=True))
+    longest = max(len(answered.history) for answered in whole)
     points = []
     for bound in [*range(0, longest, step), longest]:
-        cut = [number for number, one in enumerate(done) if bound < len(one.history)]
-        asks = [(prompts[number], *shown(done[number], bound, plan)) for number in cut]
-        said = {
-            number: one.answer for number, one in zip(cut, answerer.ask(asks, plan), strict=True)
-        }
-        answers = [said.get(number, one.answer) for number, one in enumerate(done)]
-        points.append(_point(bound, asked, answers, [shown(one, bound, plan) for one in done], cut))
+        shown = [shown_tokens(answered, bound, plan) for answered in whole]
+        answers = [answered.answer for answered in whole]
+        cut = [number for number, answered in enumerate(whole) if bound < len(answered.history)]
+        replies = answerer.ask([(prompt_ids[number], *shown[number]) for number in cut], plan)
+        for number, reply in zip(cut, replies, strict=True):
+            answers[number] = reply.answer
+        count = len(questions)
+        points.append(
+            Point(
+                iterations=bound,
+                accuracy=sum(map(score, questions, answers)) / count,
+                exact=sum(len(exact) for exact, _ in shown) / count,
+                approximate=sum(len(approximate) for _, approximate in shown) / count,
+                ended=1 - len(cut) / count,
+            )
+        )
     return points
 
 
-def shown(done: Answered, bound: int, plan: Plan) -> tuple[list[int], list[int]]:
-    """Exact and approximate tokens after so many iterations of a rationale that was recorded."""
-    if bound >= len(done.history):
-        return done.exact, []
-    size, approximate = done.history[bound]
-    return done.exact[:size], approximate if plan.glimpse else []
+def shown_tokens(answered: Answered, bound: int, plan: Plan) -> tuple[list[int], list[int]]:
+    """Exact and approximate tokens after `bound` iterations of a recorded rationale."""
+    if bound >= len(answered.history):
+        return answered.exact, []
+    size, approximate = answered.history[bound]
+    return answered.exact[:size], approximate if plan.glimpse else []
 
 
 def least_bound(curve: Sequence[Point], max_loss: float) -> Point:
@@ -128,19 +143,6 @@ def check_step(step: int) -> None:
         raise OptionError(f"step={step} must be at least 1")
 
 
-def score(asked: Asked, answer: str | None) -> float:
+def score(question: PromptedQuestion, answer: str | None) -> float:
     """How right an answer is, from 0 to 1."""
-    return 0.0 if asked.score is None else asked.score(answer or "")
-
-
-def _point(
-    bound: int,
-    asked: Sequence[Asked],
-    answers: Sequence[str | None],
-    tokens: Sequence[tuple[list[int], list[int]]],
-    cut: Sequence[int],
-) -> Point:
-    count = len(asked)
-    right = sum(score(one, answer) for one, answer in zip(asked, answers, strict=True))
-    exact, approximate = (sum(len(one[part]) for one in tokens) / count for part in (0, 1))
-    return Point(bound, right / count, exact, approximate, 1 - len(cut) / count)
+    return 0.0 if question.score is None else question.score(answer or "")

@@ -1,30 +1,144 @@
-"""A method that guesses as another one does, and keeps what its guesses show of the future."""
+"""FastCoT's decoding of a rationale (Zhang et al. 2023, arXiv 2311.08263, 4.2 and 4.3).
 
-from collections.abc import Callable
+    guesses := the question's tokens                                        QuestionJacobi
+    repeat
+        tree := what the inner method proposes next                         Glimpse.propose
+        approximate tokens := the likeliest chain of guesses in the tree    glimpse_of
+        stop after a number of iterations, or when the answer behind the
+            approximate tokens has not changed for some iterations          AnswerBranch
+        verify the tree: accepted tokens become exact                       Glimpse.observe
+
+An iteration is a forward of the target that gives tokens.
+"""
+
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leapdecode.core import Sequence, TokenTree
+from leapdecode.core import Sequence as TokenSequence
+from leapdecode.core import TokenTree
 from leapdecode.methods.base import Asking, Method, NoMore
-from leapdecode.methods.jacobi import FILL
+from leapdecode.methods.jacobi import FILL, Jacobi
 from leapdecode.methods.registry import fresh
-from leapdecode.reasoning.fastcot.branch import AnswerBranch
 from leapdecode.reasoning.fastcot.trigger import Trigger
 from leapdecode.verify.walk import Verdict
 
-TAKEN_OVER = (
+Likely = Sequence[tuple[int, float]]  # the likeliest tokens at a node, with their probabilities
+
+INNER_ATTRIBUTES = (
     "needs_draft", "takes_draft", "proposes", "takes_pool", "takes_store", "likeliest",
 )  # fmt: skip
 ALTERNATIVES = 8  # among which the probability of an answer's token is taken
 
 
 @dataclass
-class Glimpse(Method):
-    """`inner`, until a number of iterations or until the answer that can be read stays the same.
+class QuestionJacobi(Jacobi):
+    """Jacobi decoding that takes guesses from a question, in order and from its start again (4.2).
 
-    After an iteration (a forward of the target that gave tokens) the *approximate tokens* are the
-    likeliest chain of guesses that `inner` would have evaluated next, up to the first that no
-    forward has updated, to an end of the text or to an answer trigger (FastCoT, 4.2 and 4.3).
+    Where `initial` or `refill` is "prompt", the question's tokens take the place of the prompt's,
+    which begins with worked examples.
+
+    Attributes:
+        question: its token ids; if empty, the prompt's are taken.
+    """
+
+    question: list[int] = field(default_factory=list, repr=False)
+
+    def begin(self, sequence: TokenSequence) -> None:
+        super().begin(sequence)
+        if self.question:
+            self.prompt, self.taken = self.question, 0
+            self.guesses = self.top_up([], self.size(), self.initial)
+
+
+class AnswerBranch:
+    """Nodes behind a glimpse: the trigger, then the answer as it was last read.
+
+    The target's choices at these nodes are what it would say behind the glimpse: those behind the
+    trigger are right up to the first that differs from the node below it, and that one too. So an
+    answer that stays the same is read whole in each forward; one that changes takes a forward a
+    token.
+
+    Args:
+        trigger: ids of the answer trigger, at least one.
+        ends: whether an answer ends with the last of these tokens.
+        max_tokens: the most tokens of an answer that are read.
+        confidence: an answer counts where the product of its tokens' probabilities is at least
+            this.
+
+    Attributes:
+        answer: as it was last read whole, None before that.
+        nodes: of the last tree: the trigger's, then the answer's.
+        repeats: how many readings in a row have given the same whole answer.
+    """
+
+    def __init__(
+        self,
+        trigger: Sequence[int],
+        ends: Callable[[list[int]], bool],
+        max_tokens: int,
+        confidence: float = 0.0,
+    ) -> None:
+        self.trigger, self.ends, self.max_tokens = list(trigger), ends, max_tokens
+        self.confidence = confidence
+        self.guess: list[int] = []
+        self.nodes: list[int] = []
+        self.answer: list[int] | None = None
+        self.repeats = 0
+
+    def add(self, tree: TokenTree, glimpse: Sequence[int]) -> None:
+        """Add the branch to `tree`, behind the nodes of a glimpse."""
+        leaf = glimpse[-1] if glimpse else 0
+        self.nodes = tree.add_chain(leaf, self.trigger + self.guess, "answer")
+
+    def required(self, tree: TokenTree) -> set[int]:
+        """The branch's nodes with their ancestors, without the root."""
+        if not self.nodes:
+            return set()
+        ancestors = tree.ancestors[self.nodes[-1]]  # a bit per node
+        return {node for node in range(1, len(tree)) if ancestors >> node & 1}
+
+    def read(self, choices: Sequence[int], likeliest: Sequence[Likely] = ()) -> int:
+        """Read the answer from the target's choices at the nodes of the last tree, and its
+        probability from the `likeliest` tokens there.
+
+        Returns `repeats`.
+        """
+        nodes = self.nodes[len(self.trigger) - 1 :]
+        predicted = [choices[node] for node in nodes]
+        if not predicted or -1 in predicted:
+            return self.repeats
+        num_right = 1
+        while num_right < len(predicted) and predicted[num_right - 1] == self.guess[num_right - 1]:
+            num_right += 1
+        sizes = range(1, len(predicted) + 1)
+        size = next((n for n in sizes if n == self.max_tokens or self.ends(predicted[:n])), None)
+        self.guess = predicted[: (self.max_tokens if size is None else size) - 1]
+        is_whole = size is not None and size <= num_right
+        if is_whole and self.confidence:
+            is_whole = _probability(nodes[:size], likeliest) >= self.confidence
+        if is_whole:
+            self.repeats = self.repeats + 1 if self.answer == predicted[:size] else 1
+            self.answer = predicted[:size]
+        else:
+            self.repeats = 0
+        return self.repeats
+
+
+def _probability(nodes: Sequence[int], likeliest: Sequence[Likely]) -> float:
+    """The probability of the likeliest tokens behind all of these nodes."""
+    return math.prod(likeliest[node][0][1] for node in nodes)
+
+
+@dataclass
+class Glimpse(Method):
+    """Decodes as `inner` does, until a number of iterations, or until the answer behind the
+    approximate tokens stays the same.
+
+    The *approximate tokens* are the likeliest chain of guesses that `inner` would have evaluated
+    next, up to the first that no forward has updated, to an end of the text or to an answer
+    trigger.
 
     With `unchanged`, every tree also holds the approximate tokens, the trigger and the answer as it
     was last read, so the answer after that glimpse is read in the same forward.
@@ -59,10 +173,10 @@ class Glimpse(Method):
 
     def __post_init__(self) -> None:
         self.inner = fresh(self.inner)
-        same = {name: getattr(self.inner, name) for name in TAKEN_OVER}
+        values = {name: getattr(self.inner, name) for name in INNER_ATTRIBUTES}
         if self.confidence:
-            same["likeliest"] = max(self.inner.likeliest, ALTERNATIVES)
-        for name, value in {**same, "budget": self.rows}.items():
+            values["likeliest"] = max(self.inner.likeliest, ALTERNATIVES)
+        for name, value in {**values, "budget": self.rows}.items():
             setattr(self, name, value)  # of this object, where a class has one for all
 
     @property
@@ -71,7 +185,7 @@ class Glimpse(Method):
         self.inner.has_draft = self.has_draft
         return self.inner.asks_draft
 
-    def begin(self, sequence: Sequence) -> None:
+    def begin(self, sequence: TokenSequence) -> None:
         for name in ("planner", "pool", "store", "has_draft"):
             setattr(self.inner, name, getattr(self, name))
         self.inner.begin(sequence)
@@ -79,85 +193,91 @@ class Glimpse(Method):
             self.trigger.ids, self.ends_answer, self.answer_tokens, self.confidence
         )
         self.approximate: list[int] = []
-        self.behind = 0  # exact tokens
+        self.num_exact = 0  # tokens before the approximate ones
         self.history: list[tuple[int, list[int]]] = []
-        self.own = self.asked = TokenTree(sequence.pending)
+        self.inner_tree = self.tree = TokenTree(sequence.pending)
         self.answer: list[int] | None = None
 
-    def propose(self, sequence: Sequence) -> Asking:
+    def propose(self, sequence: TokenSequence) -> Asking:
         if self.answer is not None:
             raise NoMore
-        proposed = yield from self.inner.propose(sequence)
-        self.own = self.asked = proposed
-        done = self.iterations is not None and len(sequence.steps) >= self.iterations
+        self.inner_tree = self.tree = yield from self.inner.propose(sequence)
         self.branch.nodes = []
-        if not (done or self.unchanged or self.record):
-            return proposed
-        nodes = glimpse_of(proposed)
-        self._keep(sequence, [proposed.tokens[node] for node in nodes])
-        if done:
+        is_last = self.iterations is not None and len(sequence.steps) >= self.iterations
+        if not (is_last or self.unchanged or self.record):
+            return self.tree
+        nodes = glimpse_of(self.inner_tree)
+        self._keep(sequence, [self.inner_tree.tokens[node] for node in nodes])
+        if is_last:
             raise NoMore
-        if self.unchanged and self.trigger.begun(sequence.generated, self.approximate) is None:
-            shown = len(self.approximate) - sequence.carried
-            self.asked = proposed.copy()
-            self.branch.add(self.asked, nodes[: max(shown, 0)])
-        return self.asked
+        if self.unchanged and self._before_trigger(sequence):
+            num_guesses = max(len(self.approximate) - sequence.carried, 0)
+            self.tree = self.inner_tree.copy()
+            self.branch.add(self.tree, nodes[:num_guesses])
+        return self.tree
 
-    def _keep(self, sequence: Sequence, guesses: list[int]) -> None:
-        """The approximate tokens: what is carried, and guesses up to an end."""
+    def _keep(self, sequence: TokenSequence, guesses: list[int]) -> None:
+        """Set the approximate tokens: what is carried, and guesses up to an end."""
         carried = sequence.tokens[len(sequence.tokens) - sequence.carried :]
-        found = carried + guesses
-        ends = [place for place, token in enumerate(found) if token in sequence.end_tokens]
-        found = self.trigger.before(self.stop, found[: ends[0]] if ends else found)
-        self.approximate = found[: self.trigger.place(found)]
-        self.behind = len(sequence.generated)
+        tokens = carried + guesses
+        ends = [place for place, token in enumerate(tokens) if token in sequence.end_tokens]
+        tokens = self.trigger.cut_at_end(tokens[: ends[0]] if ends else tokens, self.stop)
+        self.approximate = tokens[: self.trigger.find(tokens)]
+        self.num_exact = len(sequence.generated)
         if self.record:
-            self.history.append((self.behind, self.approximate))
+            self.history.append((self.num_exact, self.approximate))
+
+    def _before_trigger(self, sequence: TokenSequence) -> bool:
+        """Whether the text has not begun to say its answer."""
+        return self.trigger.find_start(sequence.generated, self.approximate) is None
 
     def required_nodes(self) -> set[int]:
-        return self.inner.required_nodes() | self.branch.required(self.asked)
+        return self.inner.required_nodes() | self.branch.required(self.tree)
 
-    def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
-        size = len(self.own)
-        self.own.skipped = frozenset(node for node in tree.skipped if node < size)
-        told = [found[: self.inner.likeliest] for found in verdict.likeliest[:size]]
+    def observe(self, sequence: TokenSequence, tree: TokenTree, verdict: Verdict) -> None:
+        size = len(self.inner_tree)  # nodes of the branch come behind
+        self.inner_tree.skipped = frozenset(node for node in tree.skipped if node < size)
+        likeliest = [tokens[: self.inner.likeliest] for tokens in verdict.likeliest[:size]]
         path = [node for node in verdict.path if node < size]
-        own = Verdict(path, verdict.tokens, verdict.sources, verdict.choices[:size], told)
-        self.inner.observe(sequence, self.own, own)
+        inner_verdict = Verdict(
+            path, verdict.tokens, verdict.sources, verdict.choices[:size], likeliest
+        )
+        self.inner.observe(sequence, self.inner_tree, inner_verdict)
         if self.unchanged:
             repeats = self.branch.read(verdict.choices, verdict.likeliest)
             self.answer = self.branch.answer if repeats >= self.unchanged else None
 
     def artifacts(self) -> dict[str, Any]:
-        """The approximate tokens, how many exact ones they stood `behind`, the answer that was read
+        """The approximate tokens, the number of exact ones before them, the answer that was read
         there (None where it did not end the text), and with `record` (exact tokens, approximate
         tokens) before the first iteration and after each.
         """
         return {
             **self.inner.artifacts(),
             "approximate": self.approximate,
-            "behind": self.behind,
+            "num_exact": self.num_exact,
             "answer": self.answer,
             "history": self.history,
         }
 
 
 def glimpse_of(tree: TokenTree) -> list[int]:
-    """The nodes of the likeliest chain from below the root on, as far as a forward or a pool knows
-    them.
+    """The nodes of the likeliest chain below the root, without guesses that no forward has updated
+    and no pool or draft knows.
     """
-    below: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for node in range(1, len(tree)):
         if tree.sources[node] != FILL:
-            below.setdefault(tree.parents[node], []).append(node)
-    nodes, at = list[int](), 0
-    while at in below:
-        at = max(below[at], key=lambda node: _likely(tree, node))
-        nodes.append(at)
+            children.setdefault(tree.parents[node], []).append(node)
+    nodes = list[int]()
+    node = 0
+    while node in children:
+        node = max(children[node], key=lambda child: _likelihood(tree, child))
+        nodes.append(node)
     return nodes
 
 
-def _likely(tree: TokenTree, node: int) -> tuple[float, int, int]:
+def _likelihood(tree: TokenTree, node: int) -> tuple[float, int, int]:
     """How likely a guess is among those at its parent; the first of equal ones."""
-    chance = tree.chances[node] or tree.draft_probabilities[node]
-    return chance, tree.match_lengths[node], -node
+    probability = tree.chances[node] or tree.draft_probabilities[node]
+    return probability, tree.match_lengths[node], -node

@@ -12,7 +12,7 @@ from typing import Any
 from leapdecode.errors import PromptError, TaskError
 from leapdecode.model.embedded import examples
 from leapdecode.plugins import bench_is_missing, bench_part
-from leapdecode.reasoning.answers import final_choice, final_number
+from leapdecode.reasoning.answers import final_choice, final_number, same_words
 
 SEPARATOR = "\n"  # between a worked example, whose last line is whole, and what follows
 SHIPPED = "math"  # the task whose first questions the demo pair's package holds
@@ -23,8 +23,10 @@ _REFERENCE = re.compile(r"####\s*(.+)")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question, what the model reads, and how an answer is scored (None: it cannot be)."""
+class PromptedQuestion:
+    """A question, its prompt with worked examples, and a scorer of answers, from 0 to 1 (None: the
+    right answer is not known).
+    """
 
     question: str
     prompt: str
@@ -35,17 +37,17 @@ class Source(ABC):
     """Where questions come from.
 
     Attributes:
-        name: how it is asked for.
+        name: of the task, or of the file.
     """
 
     name: str
 
     @abstractmethod
-    def ask(self, question: str, shots: int) -> Asked:
-        """A question of a user's own, behind `shots` worked examples."""
+    def ask(self, question: str, shots: int) -> PromptedQuestion:
+        """A user's question behind `shots` worked examples; it has no score."""
 
     @abstractmethod
-    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
+    def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
         """`count` held-out questions, all different, the same for the same seed; those of a lower
         count come first.
         """
@@ -64,31 +66,33 @@ class FileSource(Source):
         self.path = path
         self.lines = [_read(path, number, line) for number, line in _lines(path)]
 
-    def ask(self, question: str, shots: int) -> Asked:
-        shown, _ = self._parts(shots)
-        return Asked(question.strip(), shown + f"Question: {question.strip()}\nAnswer:")
+    def ask(self, question: str, shots: int) -> PromptedQuestion:
+        examples, _ = self._split(shots)
+        prompt = f"{examples}Question: {question.strip()}\nAnswer:"
+        return PromptedQuestion(question.strip(), prompt)
 
-    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
-        shown, rest = self._parts(shots)
-        random.Random(f"questions/{seed}").shuffle(rest)
-        if len(rest) < count:
+    def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
+        examples, lines = self._split(shots)
+        random.Random(f"questions/{seed}").shuffle(lines)
+        if len(lines) < count:
             raise TaskError(
-                f"{self.path} has {len(rest)} questions beside {shots} worked examples, not {count}"
+                f"{self.path} has {len(lines)} questions beside {shots} worked examples, "
+                f"not {count}"
             )
-        return [Asked(question_of(one.body), shown + one.body, one.score) for one in rest[:count]]
+        return [line.behind(examples) for line in lines[:count]]
 
-    def _parts(self, shots: int) -> tuple[str, list["_Line"]]:
-        """The worked examples as text, and the other lines, of equal questions one."""
+    def _split(self, shots: int) -> tuple[str, list["_Line"]]:
+        """The worked examples as text, and the other lines; equal questions are listed once."""
         worked = [line for line in self.lines if line.rationale][:shots]
         if len(worked) < shots:
             raise TaskError(
                 f"{self.path} has {len(worked)} questions with a rationale, not {shots}; "
                 "ask for fewer worked examples with --shots"
             )
-        shown = "".join(line.body + line.completion + SEPARATOR for line in worked)
+        examples = "".join(line.body + line.completion + SEPARATOR for line in worked)
         bodies = {line.body for line in worked}
         others = {line.body: line for line in reversed(self.lines) if line.body not in bodies}
-        return shown, list(others.values())[::-1]
+        return examples, list(others.values())[::-1]
 
 
 class ShippedSource(FileSource):
@@ -99,20 +103,17 @@ class ShippedSource(FileSource):
     def __init__(self) -> None:
         super().__init__(str(examples("math.jsonl")))
 
-    def questions(self, count: int, seed: int, shots: int) -> list[Asked]:
-        shown, _ = self._parts(shots)
+    def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
+        examples, _ = self._split(shots)
         held_out = [line for line in self.lines if not line.rationale]
         if seed or count > len(held_out):
             raise bench_is_missing(f"more than {len(held_out)} questions, or another seed,")
-        return [
-            Asked(question_of(line.body), shown + line.body, line.score)
-            for line in held_out[:count]
-        ]
+        return [line.behind(examples) for line in held_out[:count]]
 
 
 @dataclass(frozen=True)
 class _Line:
-    """One line of a file."""
+    """One line of a file; `body` is the prompt without worked examples."""
 
     body: str
     answer: str
@@ -123,16 +124,21 @@ class _Line:
     def completion(self) -> str:
         return f" {self.rationale}{SAYING}{self.answer}.\n"
 
-    def score(self, said: str) -> float:
+    def behind(self, examples: str) -> PromptedQuestion:
+        """The question behind worked examples."""
+        return PromptedQuestion(question_of(self.body), examples + self.body, self.score)
+
+    def score(self, answer: str) -> float:
         """1 for the right label, number or words, else 0."""
-        text = SAYING + said
+        text, right_text = SAYING + answer, SAYING + self.answer
         if self.options:
-            right = final_choice(SAYING + self.answer, list(self.options), self.options)
-            return float(final_choice(text, list(self.options), self.options) == right)
-        number = final_number(SAYING + self.answer)
+            labels = list(self.options)
+            right = final_choice(right_text, labels, self.options)
+            return float(final_choice(text, labels, self.options) == right)
+        number = final_number(right_text)
         if number is not None:
             return float(final_number(text) == number)
-        return float(_plain(said) == _plain(self.answer))
+        return float(same_words(answer.strip(" .\n"), self.answer.strip(" .\n")))
 
 
 def find(name: str) -> Source:
@@ -165,10 +171,10 @@ def _lines(path: str) -> Sequence[tuple[int, str]]:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TaskError(f"cannot read {path}: {error}") from error
-    found = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not found:
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
         raise TaskError(f"{path} has no questions")
-    return found
+    return lines
 
 
 def _read(path: str, number: int, line: str) -> _Line:
@@ -182,13 +188,15 @@ def _read(path: str, number: int, line: str) -> _Line:
         raise TaskError(f"{where} is no JSON object")
     question, answer = _text(row, "question", where), _text(row, "answer", where)
     options = row.get("options", {})
-    if not isinstance(options, Mapping) or not all(isinstance(o, str) for o in options.values()):
+    if not isinstance(options, Mapping) or not all(
+        isinstance(text, str) for text in options.values()
+    ):
         raise TaskError(f'{where}: "options" must be an object of texts by label')
     rationale = row.get("rationale", "")
-    behind = _REFERENCE.search(answer)
-    if behind:
-        rationale = _SUMS.sub("", answer[: behind.start()])
-        answer = behind.group(1)
+    reference = _REFERENCE.search(answer)
+    if reference:
+        rationale = _SUMS.sub("", answer[: reference.start()])
+        answer = reference.group(1)
     shown = "".join(f" ({label}) {text}" for label, text in options.items())
     body = f"Question: {' '.join(question.split())}{shown}\nAnswer:"
     return _Line(body, answer.strip(), " ".join(str(rationale).split()), dict(options))
@@ -203,7 +211,3 @@ def _text(row: Mapping[str, Any], field: str, where: str) -> str:
 def question_of(body: str) -> str:
     """The question in what stands behind the worked examples."""
     return body.removeprefix("Question: ").removesuffix("\nAnswer:")
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().strip(" .\n").split())

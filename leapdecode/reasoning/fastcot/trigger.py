@@ -1,4 +1,4 @@
-"""The words that make a model say its answer."""
+"""The answer trigger: words such as "So the answer is", behind which a model says its answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,44 +27,48 @@ class Trigger:
         return f"Trigger({self.words!r})"
 
     @cached_property
-    def special(self) -> frozenset[int]:
-        """Ids that are no text, such as the end of one."""
+    def special_ids(self) -> frozenset[int]:
+        """Ids that are no text, such as the end of a text."""
         return frozenset(getattr(self.tokenizer, "all_special_ids", ()))
 
     def text(self, tokens: Sequence[int]) -> str:
         """Tokens as text."""
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
-    def place(self, tokens: Sequence[int]) -> int | None:
-        """How many of the tokens stand before the trigger, whatever its case; None where it does
-        not occur among them.
-        """
-        begins = self.text(tokens).lower().find(self.words.lower())
-        if begins < 0:
+    def find(self, tokens: Sequence[int]) -> int | None:
+        """The number of tokens before the trigger, in any case; None where it does not occur."""
+        start = self.text(tokens).lower().find(self.words.lower())
+        if start < 0:
             return None
-        whole = range(len(tokens) + 1)
-        return max(size for size in whole if len(self.text(tokens[:size]).rstrip()) <= begins)
+        sizes = range(len(tokens) + 1)
+        return max(size for size in sizes if len(self.text(tokens[:size]).rstrip()) <= start)
 
-    def begun(self, exact: Sequence[int], approximate: Sequence[int]) -> int | None:
-        """How many exact tokens stand before a trigger that begins in them, even where it ends in
-        the approximate ones behind them; None where none begins in them.
+    def find_start(self, exact: Sequence[int], approximate: Sequence[int]) -> int | None:
+        """The number of exact tokens before a trigger that begins in them; it may end in the
+        approximate tokens behind them. None where no trigger begins in the exact tokens.
         """
-        place = self.place([*exact, *approximate])
-        return None if place is None or place >= len(exact) else place
+        position = self.find([*exact, *approximate])
+        return None if position is None or position >= len(exact) else position
 
-    def before(self, stop: Sequence[str], tokens: list[int]) -> list[int]:
-        """The tokens before the first special one, or the one that completes a stop string."""
-        ends = (place for place, token in enumerate(tokens) if token in self.special)
-        found = tokens[: next(ends, None)]
-        if not any(one in self.text(found) for one in stop):
-            return found
-        whole = (found[:size] for size in range(1, len(found) + 1))
-        return next(one[:-1] for one in whole if any(end in self.text(one) for end in stop))
+    def cut_at_end(self, tokens: list[int], stop: Sequence[str]) -> list[int]:
+        """The tokens before the first special token, or before the one that completes a stop
+        string.
+        """
+        ends = (position for position, token in enumerate(tokens) if token in self.special_ids)
+        tokens = tokens[: next(ends, None)]
+        if not any(string in self.text(tokens) for string in stop):
+            return tokens
+        prefixes = (tokens[:size] for size in range(1, len(tokens) + 1))
+        return next(
+            prefix[:-1]
+            for prefix in prefixes
+            if any(string in self.text(prefix) for string in stop)
+        )
 
-    def behind(self, text: str) -> str | None:
-        """What follows the trigger in a text, whatever its case; None where it does not occur."""
-        begins = text.lower().find(self.words.lower())
-        return None if begins < 0 else text[begins + len(self.words) :]
+    def text_behind(self, text: str) -> str | None:
+        """What follows the trigger in a text, in any case; None where it does not occur."""
+        start = text.lower().find(self.words.lower())
+        return None if start < 0 else text[start + len(self.words) :]
 
 
 def trigger_of(tokenizer: Any, words: str = WORDS) -> Trigger:
@@ -77,11 +81,11 @@ def trigger_of(tokenizer: Any, words: str = WORDS) -> Trigger:
         raise OptionError("FastCoT reads answers, so pass a tokenizer: LLM(model, tokenizer)")
     if not words.strip():
         raise OptionError(f"the answer trigger {words!r} has no words; for example {WORDS!r}")
-    before, behind = (
+    sentence, with_trigger = (
         list(tokenizer(text, add_special_tokens=False)["input_ids"])
         for text in (".", f". {words.strip()}")
     )
-    if behind[: len(before)] == before:
-        return Trigger(tokenizer, words.strip(), tuple(behind[len(before) :]))
+    if with_trigger[: len(sentence)] == sentence:
+        return Trigger(tokenizer, words.strip(), tuple(with_trigger[len(sentence) :]))
     alone = tokenizer(f" {words.strip()}", add_special_tokens=False)["input_ids"]
     return Trigger(tokenizer, words.strip(), tuple(alone))

@@ -1,6 +1,11 @@
 """Searches through reasoning trees: one file in this folder is one search."""
 
+from leapdecode.plugins import Registry
 from leapdecode.reasoning.search.base import Limits, Search, Step
-from leapdecode.reasoning.search.registry import find, make, names
 
-__all__ = ["Limits", "Search", "Step", "find", "make", "names"]
+DEFAULT = "breadth_first"
+# no object of the base is made
+SEARCHES = Registry(__name__, Search, "search")  # type: ignore[type-abstract]
+names, find, make = SEARCHES.names, SEARCHES.find, SEARCHES.make
+
+__all__ = ["DEFAULT", "Limits", "Search", "Step", "find", "make", "names"]

@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 
 from leapdecode.reasoning.tree import Node, Path
 
-HIGHEST = 10.0  # of all values
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -27,7 +25,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Step:
-    """What a search wants next.
+    """One step of a search.
 
     Attributes:
         grow: nodes to expand; their children get values.

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from leapdecode.errors import OptionError
-from leapdecode.reasoning.search.base import HIGHEST, Limits, Search, Step
+from leapdecode.reasoning.answers import HIGHEST
+from leapdecode.reasoning.search.base import Limits, Search, Step
 from leapdecode.reasoning.tree import Node, Path
 
 
@@ -36,14 +37,14 @@ class BestFirst(Search):
     def run(self, root: Node, limits: Limits) -> Generator[Step, None, Node]:
         """Search a tree, see `Search.run`."""
         frontier: list[tuple[tuple[float, int, Path], Node]] = [(order(root), root)]
-        left = self.expansions
-        while left and not limits.is_leaf(frontier[0][1]):
+        num_left = self.expansions
+        while num_left and not limits.is_leaf(frontier[0][1]):
             growing: list[Node] = []
-            most = min(limits.breadth, left)
-            while frontier and len(growing) < most and not limits.is_leaf(frontier[0][1]):
+            max_growing = min(limits.breadth, num_left)
+            while frontier and len(growing) < max_growing and not limits.is_leaf(frontier[0][1]):
                 growing.append(heapq.heappop(frontier)[1])
             yield Step(growing)
-            left -= len(growing)
+            num_left -= len(growing)
             for node in growing:
                 for child in node.children:
                     heapq.heappush(frontier, (order(child), child))
@@ -54,7 +55,8 @@ class BestFirst(Search):
 def cost(node: Node) -> float:
     """g: what the steps of a node's branch cost."""
     return sum(
-        math.inf if one.value is None else -math.log(one.value / HIGHEST) for one in node.branch()
+        math.inf if step.value is None else -math.log(step.value / HIGHEST)
+        for step in node.branch()
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from leapdecode.errors import OptionError
-from leapdecode.reasoning.search.base import HIGHEST, Limits, Search, Step
+from leapdecode.reasoning.answers import HIGHEST
+from leapdecode.reasoning.search.base import Limits, Search, Step
 from leapdecode.reasoning.tree import Node, Path
 
 Visits = Counter[Path]
@@ -44,10 +45,10 @@ class MonteCarlo(Search):
         """Search a tree, see `Search.run`."""
         visits: Counter[Path] = Counter()
         rewards: defaultdict[Path, float] = defaultdict(float)
-        left = 0 if limits.is_leaf(root) else self.walks
-        while left:
-            ends = self._walks(root, min(limits.breadth, left), limits, visits, rewards)
-            left -= len(ends)
+        num_left = 0 if limits.is_leaf(root) else self.walks
+        while num_left:
+            ends = self._walks(root, min(limits.breadth, num_left), limits, visits, rewards)
+            num_left -= len(ends)
             growing = [node for node in ends if not limits.is_leaf(node)]
             if growing:
                 yield Step(growing)
@@ -76,14 +77,14 @@ class MonteCarlo(Search):
     def _walk(self, root: Node, visits: Visits, rewards: Rewards) -> Node:
         """The node without children that the highest bounds lead to."""
 
-        def bound(node: Node, around: float) -> float:
-            number = visits[node.path]
-            return rewards[node.path] / number + self.exploration * math.sqrt(around / number)
+        def bound(child: Node, log_visits: float) -> float:
+            count = visits[child.path]
+            return rewards[child.path] / count + self.exploration * math.sqrt(log_visits / count)
 
         node = root
         while node.children:
-            around = math.log(visits[node.path])
-            node = max(node.children, key=lambda child: bound(child, around))
+            log_visits = math.log(visits[node.path])
+            node = max(node.children, key=lambda child: bound(child, log_visits))
         return node
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from leapdecode.reasoning.answers import parse_value
-from leapdecode.reasoning.generation import Generated
+from leapdecode.reasoning.jobs import Generated
 
 T = TypeVar("T")
 VALUE_TOKENS = 128  # of a score with its explanation (SEED, appendix D)
@@ -52,8 +52,8 @@ class TreeTask(ABC):
     """A task: one file beside this one.
 
     Attributes:
-        name: how it is asked for.
-        summary: one line on it.
+        name: of the option --task.
+        summary: a line for help texts.
         depth: T of SEED: T - 1 levels of thoughts, then the final generation.
     """
 

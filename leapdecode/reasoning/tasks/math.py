@@ -1,4 +1,9 @@
-"""Word problems (GSM8K's form in SEED): sub-questions and their answers as thoughts."""
+"""Word problems (GSM8K's form in SEED): sub-questions and their answers as thoughts.
+
+The wording of the prompts follows SEED, appendix D. A sub-question restates the results that it
+builds on, so it can be answered without the state; the last one opens with `LAST`, and its
+sub-answer ends "So the answer is N."
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,15 +20,9 @@ from leapdecode.reasoning.tasks.base import (
     State,
     TreeTask,
 )
-from leapdecode.reasoning.tasks.math_prompts import (
-    LAST,
-    rationale_prompt,
-    state_text,
-    sub_answer_prompt,
-    sub_question_prompt,
-    value_prompt,
-)
 
+LAST = "Now we can answer the question: "
+NO_STATE = "None."
 LINE = ("\n",)  # a sub-question and a sub-answer are one line each
 NEXT_PROMPT = ("\nGiven a question:",)
 
@@ -37,9 +36,9 @@ class MathTree(TreeTask):
 
     def think(self, state: State) -> Stages[str]:
         """A sub-question, then its sub-answer."""
-        asked = yield Stage("sub_question", _sub_question_prompt(state), 64, LINE)
-        answer = yield from _answered(state, asked.text)
-        return answer
+        sub_question = yield Stage("sub_question", _next_prompt(state), 64, LINE)
+        thought = yield from _answered(state, sub_question.text)
+        return thought
 
     def evaluation(self, state: State) -> Stage:
         """Asks for the value of the last sub-answer."""
@@ -58,15 +57,15 @@ class MathTree(TreeTask):
         """
         if self.is_final(state):
             return _pair(state.thoughts[-1])[1]
-        opening = f"{_sub_question_prompt(state)} {LAST.rstrip()}"
-        asked = yield Stage("sub_question", opening, 64, LINE)
-        thought = yield from _answered(state, f"{LAST.rstrip()}{asked.text}")
+        prompt = f"{_next_prompt(state)} {LAST.rstrip()}"
+        rest = yield Stage("sub_question", prompt, 64, LINE)
+        thought = yield from _answered(state, f"{LAST.rstrip()}{rest.text}")
         return _pair(thought)[1]
 
     def chain(self, question: Question) -> Stages[str]:
         """A rationale that ends with the answer."""
-        found = yield Stage("rationale", rationale_prompt(question.text), 256, ("\nQuestion:",))
-        return found.text.strip()
+        rationale = yield Stage("rationale", rationale_prompt(question.text), 256, ("\nQuestion:",))
+        return rationale.text.strip()
 
     def score(self, facts: Mapping[str, Any], answer: str) -> float:
         """1 for the right number behind "So the answer is", else 0."""
@@ -88,23 +87,67 @@ class MathTree(TreeTask):
         return [Question(problem["text"], {"answer": problem["answer"]}) for problem in problems]
 
 
-def _answered(state: State, asked: str) -> Stages[str]:
+def _answered(state: State, sub_question: str) -> Stages[str]:
     """The thought of a sub-question with its sub-answer."""
-    prompt = sub_answer_prompt(state.question.text, asked)
+    prompt = sub_answer_prompt(state.question.text, sub_question)
     answer = yield Stage("sub_answer", prompt, 96, LINE)
-    return f"{asked.strip()}\n{answer.text.strip()}"
+    return f"{sub_question.strip()}\n{answer.text.strip()}"
 
 
 def _pair(thought: str) -> tuple[str, str]:
     """The sub-question and the sub-answer of a thought."""
-    asked, _, answered = thought.partition("\n")
-    return asked, answered
+    sub_question, _, sub_answer = thought.partition("\n")
+    return sub_question, sub_answer
 
 
 def _is_last(thought: str) -> bool:
     return thought.lower().startswith(LAST.lower().rstrip())
 
 
-def _sub_question_prompt(state: State) -> str:
+def _next_prompt(state: State) -> str:
+    """Asks for the sub-question behind a state."""
     text = state_text([_pair(thought) for thought in state.thoughts])
     return sub_question_prompt(state.question.text, text)
+
+
+def rationale_prompt(question: str) -> str:
+    """Asks for a chain of thought that ends with the answer."""
+    return f"Question: {question}\nAnswer:"
+
+
+def state_text(pairs: Sequence[tuple[str, str]]) -> str:
+    """The sub-questions and sub-answers so far, one line each ("Sub-question: ...", "Sub-answer:
+    ..."), or "None.".
+    """
+    lines = [
+        f"Sub-question: {question.strip()}\nSub-answer: {answer.strip()}"
+        for question, answer in pairs
+    ]
+    return "\n".join(lines) or NO_STATE
+
+
+def sub_question_prompt(question: str, state: str) -> str:
+    """Asks for the next sub-question after `state`, a text that `state_text` made."""
+    return (
+        f"Given a question: {question}, the previous sub-question and sub-answer is:\n{state}\n"
+        "Please output the next sub-question to further reason the question.\nThe sub-question is:"
+    )
+
+
+def sub_answer_prompt(question: str, sub_question: str) -> str:
+    """Asks for the answer to a sub-question."""
+    return (
+        f"Given a question: {question}, the sub-question is: {sub_question.strip()}\n"
+        "Please answer the sub-question based on the question.\nThe sub-answer is:"
+    )
+
+
+def value_prompt(question: str, sub_question: str, sub_answer: str) -> str:
+    """Asks for a number from 1 to 10, with an explanation, that says how good a sub-answer is."""
+    return (
+        f"Given a question: {question}, the sub-question is: {sub_question.strip()}, "
+        f"the sub-answer is: {sub_answer.strip()}\n"
+        "Please output a number between 1 and 10 to evaluate the answer. "
+        "The higher the number, the more help there is in answering the question.\n"
+        "The number is:"
+    )

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from leapdecode.reasoning.fastcot.answer import Answerer
+from leapdecode.reasoning.fastcot.answering import Answerer
 from leapdecode.reasoning.fastcot.trigger import WORDS
 from leapdecode_bench.measure.fastcot.contenders import Contender
 from leapdecode_bench.measure.fastcot.records import BatchRecord, Key, record_of
 
 if TYPE_CHECKING:
     from leapdecode.llm import LLM
-    from leapdecode.reasoning.fastcot.questions import Asked, Source
+    from leapdecode.reasoning.fastcot.questions import PromptedQuestion, Source
 
 
 def parted(
     source: Source, calibration: int, limit: int, seed: int, shots: int
-) -> tuple[list[Asked], list[Asked]]:
+) -> tuple[list[PromptedQuestion], list[PromptedQuestion]]:
     """Questions to calibrate by, and `limit` others to compare on; the same for the same seed."""
     found = source.questions(calibration + limit, seed, shots)
     return found[:calibration], found[calibration:]
@@ -40,7 +40,7 @@ class Comparison:
 
     llm: LLM
     contenders: Sequence[Contender]
-    questions: Sequence[Asked]
+    questions: Sequence[PromptedQuestion]
     batch_size: int = 8
     words: str = WORDS
     seed: int = 0

@@ -15,7 +15,7 @@ from leapdecode_bench.measure.store import text_of
 if TYPE_CHECKING:
     from leapdecode.llm.result import Result
     from leapdecode.reasoning.fastcot.answering import Answered
-    from leapdecode.reasoning.fastcot.questions import Asked
+    from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 
 RECORDS = "records.jsonl"
 PARTS = {
@@ -100,7 +100,7 @@ def read(folder: Path) -> list[BatchRecord]:
 
 
 def record_of(
-    contender: Contender, batch: int, numbers: Sequence[int], asked: Sequence[Asked],
+    contender: Contender, batch: int, numbers: Sequence[int], asked: Sequence[PromptedQuestion],
     answered: Sequence[Answered], results: Sequence[Result], seconds: float,
 ) -> BatchRecord:  # fmt: skip
     """The numbers of a batch; `results` are its texts."""

@@ -20,7 +20,7 @@ from leapdecode_bench.measure.intervals import mean_interval
 if TYPE_CHECKING:
     from leapdecode.llm import LLM
     from leapdecode.reasoning.fastcot.answering import Answered
-    from leapdecode.reasoning.fastcot.questions import Asked
+    from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 
 END, RANDOM, BOTH = "from the end", "at random", "both"
 Tick = Callable[[], Any]
@@ -52,8 +52,8 @@ def plans(contenders: Sequence[str], windows: Sequence[int | str]) -> dict[str, 
 
 
 def curves(
-    make: Callable[[], Answerer], asked: Sequence[Asked], by_name: Mapping[str, Plan], step: int,
-    tick: Tick,
+    make: Callable[[], Answerer], asked: Sequence[PromptedQuestion], by_name: Mapping[str, Plan],
+    step: int, tick: Tick,
 ) -> list[Row]:  # fmt: skip
     """Accuracy against iterations, a line per plan."""
     found = list[Row]()
@@ -74,8 +74,8 @@ def corrupt(
 
 
 def corrupted(
-    make: Callable[[], Answerer], asked: Sequence[Asked], plan: Plan, shares: Sequence[float],
-    seeds: int, tick: Tick,
+    make: Callable[[], Answerer], asked: Sequence[PromptedQuestion], plan: Plan,
+    shares: Sequence[float], seeds: int, tick: Tick,
 ) -> list[Row]:  # fmt: skip
     """Accuracy behind corrupted rationales, by the share that is left and the pattern.
 
@@ -120,8 +120,8 @@ def drawings(
 
 def rationale_of(done: Answered, trigger: Trigger, plan: Plan) -> list[int]:
     """The tokens of a whole rationale up to its end, or to the trigger in it."""
-    tokens = trigger.before(plan.stop, done.exact)
-    return tokens[: trigger.place(tokens)]
+    tokens = trigger.cut_at_end(done.exact, plan.stop)
+    return tokens[: trigger.find(tokens)]
 
 
 def pad_of(trigger: Trigger) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.reasoning import Executor, Node, Tree, solve
-from leapdecode.reasoning.solve import asks
+from leapdecode.reasoning.solve import job_of
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.trees.records import TreeRecord, record_of
 
@@ -105,6 +105,6 @@ class Comparison:
         if strategy != COT:
             return solve(driver, self.task, question, **search), driver
         tree, facts = Tree(question.text, self.task.name, {"search": COT}, Node()), question.facts
-        (tree.answer,) = driver.run([asks(self.task.chain(question), "answer", ())])
+        (tree.answer,) = driver.run([job_of(self.task.chain(question), "answer", ())])
         tree.score = None if facts is None else self.task.score(facts, tree.answer)
         return tree, driver

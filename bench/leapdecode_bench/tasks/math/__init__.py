@@ -1,6 +1,6 @@
 """Word problems: a rationale, or the sub-questions, sub-answers and values of a tree search."""
 
-from leapdecode.reasoning.tasks.math_prompts import (
+from leapdecode.reasoning.tasks.math import (
     LAST,
     NO_STATE,
     rationale_prompt,

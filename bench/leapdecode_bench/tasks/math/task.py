@@ -8,7 +8,7 @@ import re
 from typing import Any, ClassVar
 
 from leapdecode.reasoning.answers import final_number, parse_value, sum_result
-from leapdecode.reasoning.tasks.math_prompts import (
+from leapdecode.reasoning.tasks.math import (
     LAST,
     rationale_prompt,
     state_text,

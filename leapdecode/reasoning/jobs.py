@@ -1,7 +1,7 @@
-"""What a search asks of a model.
+"""Jobs: what a search or FastCoT has a model generate.
 
-A `Job` is a coroutine: it yields what it asks for and is sent what was generated. A driver may run
-the asks of all jobs at once, in any order, because a text depends on (seed, stream, prompt) alone.
+A `Job` is a coroutine: it yields an `Ask` and is sent the `Generated` text. A driver may run the
+asks of all jobs at once, in any order, because a text depends on (seed, stream, prompt) alone.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Part = Literal["thought", "evaluation", "rationale", "answer"]
 
 @dataclass(frozen=True)
 class Ask:
-    """One text that a model is to generate.
+    """A text that a model is to generate.
 
     Attributes:
         prompt: what the model reads, as text or as token ids.
-        stream: names the noise, ("thought", (0, 2), "sub_question") for one.
+        stream: names the noise, for example ("thought", (0, 2), "sub_question").
         part: what the text is for.
         max_tokens: most tokens to generate.
         stop: the text ends before the first of these strings.
@@ -57,6 +57,7 @@ class Generated:
     forwards: int = 0
 
 
+# sent None at first, as every generator
 Job: TypeAlias = Generator[Ask, Generated, T]
 
 
@@ -66,8 +67,3 @@ class Driver(Protocol):
     def run(self, jobs: Sequence[Job[T]]) -> list[T]:
         """Run all jobs to their ends; their results, in the order of the jobs."""
         ...
-
-
-def resume(job: Job[T], answer: Generated | None) -> Ask:
-    """The job's next ask; raises `StopIteration` with its result where it ends."""
-    return next(job) if answer is None else job.send(answer)
