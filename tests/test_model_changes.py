@@ -309,6 +309,28 @@ def test_a_text_that_was_begun_exactly_and_ends_otherwise_is_not_exact():
     assert asyncio.run(run()) == (False, False)
 
 
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("name", ["optimizer step", "load_state_dict", "written through .data"])
+def test_a_text_whose_weights_change_is_not_exact(name, joined):
+    """Behind its fifth step; with `joined` another text ends then, and a third takes its place."""
+    model = new_model(CONFIGS["llama"](), torch.float32)
+    llm, steps = LLM(model, exact=True), [0, 0, 0]
+
+    def change(number, _):
+        steps[number] += 1
+        if number == 0 and steps[0] == 5:
+            CHANGES[name](model, None)
+        return number == 1 and steps[1] > 5
+
+    sampling = SamplingParams(max_tokens=24, ignore_eos=True)
+    texts = [PROMPT, PROMPT[:50], PROMPT[:9]] if joined else [PROMPT]
+    how = {"method": "autoregressive", "sampling": sampling, "batch_size": 2}
+    results = llm.generate(texts, on_step=change, **how)
+    assert [result.exact for result in results] == ([False, False, True] if joined else [False])
+    assert steps[0] == 24
+    assert llm.generate(PROMPT, sampling=sampling).exact
+
+
 def test_forgetting_drops_texts():
     """A single value of a large weight, written through `.data`: nothing shows it."""
     model = new_model(CONFIGS["llama"](), torch.float64)

@@ -6,6 +6,7 @@ from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, St
 from leapdecode.engine.decoding import Decoding, decode
 from leapdecode.methods.base import Method
 from leapdecode.model.exactness import Exactness
+from leapdecode.model.fingerprint import Fingerprint
 from leapdecode.verify.sampler import Sampler
 
 
@@ -21,6 +22,7 @@ class ActiveRequest:
         num_steps, num_told: how many of the sequence's steps, and tokens, have been told in events.
         asked_at: when it began to wait for its forward, by `time.perf_counter`.
         exactness: the target's, when it joined.
+        fingerprint: the target's, when it joined.
         recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
     """
 
@@ -35,6 +37,7 @@ class ActiveRequest:
     num_told: int = 0
     asked_at: float = 0.0
     exactness: Exactness | None = None
+    fingerprint: Fingerprint | None = None
     recovered: bool = False
 
     def news(self) -> list[StepEvent]:

@@ -253,6 +253,16 @@ class Engine:
             raise OptionError(f"scheduler {self.scheduler.name!r} lets nobody run: {turns}")
         return turns
 
+    def _stayed_exact(self, one: ActiveRequest) -> bool:
+        """Whether a request was decoded exactly, by one model from its first token to its last."""
+        target = self.models["target"]
+        return (
+            isinstance(target, Runner)
+            and one.exactness is not None
+            and one.exactness is target.exact
+            and not target.changed_since(one.fingerprint)
+        )
+
     def _leave(self, one: ActiveRequest) -> None:
         self.active.remove(one)
         self.places.leave(one)
@@ -263,9 +273,7 @@ class Engine:
         if isinstance(method.store, EarlierTexts) and sequence.complete:
             method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
-        # the model may have become another one meanwhile
-        shaped = one.exactness is self.models["target"].exact
-        exact = shaped and one.exactness is not None and not sequence.samples_drafts
+        exact = not sequence.samples_drafts and self._stayed_exact(one)
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output
         del self.unfinished[request.id]

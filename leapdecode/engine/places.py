@@ -84,7 +84,9 @@ class Places:
         began = time.perf_counter()
         for name in _models_of(one):
             self._refresh(name)
-        one.exactness = self.models["target"].exact
+        target = self.models["target"]
+        one.exactness = target.exact
+        one.fingerprint = target.fingerprint if isinstance(target, Runner) else None
         for name in _models_of(one):
             if name not in self.caches:
                 first = max(_first_slots(other) for other in {one, *expected})

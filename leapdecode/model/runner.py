@@ -26,7 +26,7 @@ from leapdecode.model.checked_kinds import CheckedKinds
 from leapdecode.model.compiled import CompiledForward
 from leapdecode.model.exactness import Exactness
 from leapdecode.model.facts import attention_name, device_name
-from leapdecode.model.fingerprint import fingerprint
+from leapdecode.model.fingerprint import Fingerprint, fingerprint
 from leapdecode.model.folded_attention import FOLDED, folds, with_rows
 from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.half_linear import BLOCK, GRAIN, half_linears
@@ -211,8 +211,12 @@ class Runner:
     @property
     def changed(self) -> bool:
         """Whether the model has visibly changed since a text joined last."""
+        return self.changed_since(self.fingerprint)
+
+    def changed_since(self, before: Fingerprint | None) -> bool:
+        """Whether the model has visibly changed since `before` was taken of it, if it was."""
         now = fingerprint(self.model)
-        return not (now.opaque or now.same(self.fingerprint))
+        return not (before is None or now.opaque or now.same(before))
 
     def _forget_outputs(self, everything: bool = False) -> None:
         """Drop keys and values of texts that have ended, and packed copies of other weights."""
