@@ -56,11 +56,11 @@ class AsyncLLM:
         """
         sampling = checked(sampling)
         runs = self._runs(prompt, sampling, arguments)
-        waiting = [asyncio.create_task(self._result(run)) for run in runs]
+        tasks = [asyncio.create_task(self._result(run)) for run in runs]
         try:
-            results = await asyncio.gather(*waiting)
+            results = await asyncio.gather(*tasks)
         finally:
-            for task in waiting:
+            for task in tasks:
                 task.cancel()
         return results if sampling.n > 1 else results[0]
 
@@ -136,16 +136,16 @@ class AsyncLLM:
         """What the worker delivers of a run, its result last; raises the error that ended it."""
         if self.worker is None:
             raise OptionError(CLOSED)
-        worker, loop, mail = self.worker, asyncio.get_running_loop(), asyncio.Queue[News]()
+        worker, loop, inbox = self.worker, asyncio.get_running_loop(), asyncio.Queue[News]()
 
         def deliver(news: News) -> None:
-            loop.call_soon_threadsafe(mail.put_nowait, news)
+            loop.call_soon_threadsafe(inbox.put_nowait, news)
 
         worker.submit(Listener(run, deliver, streaming))
         ended = False
         try:
             while not ended:
-                news = await mail.get()
+                news = await inbox.get()
                 ended = not isinstance(news, list)
                 if isinstance(news, Exception):
                     raise news

@@ -54,12 +54,12 @@ class Audit:
 
 
 def first_difference(first: list[int], second: list[int]) -> int:
-    """Index of the first place where the lists differ (one may end earlier), -1 when they are
+    """Index of the first position where the lists differ (one may end earlier), -1 when they are
     equal.
     """
-    for place, (a, b) in enumerate(zip(first, second, strict=False)):
+    for position, (a, b) in enumerate(zip(first, second, strict=False)):
         if a != b:
-            return place
+            return position
     return -1 if len(first) == len(second) else min(len(first), len(second))
 
 
@@ -71,64 +71,73 @@ def audit(llm: LLM, result: Result, sampling: SamplingParams, stream: int = 0) -
     llm.reset_prefix_cache()  # the reference shares no cache with the text
     plain = llm.generate(result.prompt_token_ids, method="autoregressive", sampling=samples)
     reference = plain[stream] if stream else plain
-    stopped = result.finish_reason == "stop"
-    stopped = result.finish_reason == "stop"
-    prompt, said = result.prompt_token_ids, result.token_ids
-    return explain(llm, prompt, said, reference.token_ids, sampling, stopped, stream, result.exact)
+    return explain(
+        llm,
+        result.prompt_token_ids,
+        result.token_ids,
+        reference.token_ids,
+        sampling,
+        stopped=result.finish_reason == "stop",
+        stream=stream,
+        exact=result.exact,
+    )
 
 
 def explain(
     llm: LLM,
     prompt: list[int],
-    said: list[int],
+    token_ids: list[int],
     reference: list[int],
     sampling: SamplingParams,
     stopped: bool,
     stream: int = 0,
     exact: bool = False,
 ) -> Audit:
-    """Compare the text `said` behind `prompt` with plain decoding's `reference`.
+    """Compare the generated `token_ids` of a prompt with plain decoding's `reference`.
 
     A text that differs and was not decoded exactly is fed through plain forwards: every token must
     be the choice there or within tau of it, and the text must end where a text may end: it
     `stopped`, or it has all its tokens.
     """
-    place = first_difference(said, reference)
-    if place < 0:
-        return Audit(len(said), 1, 0, 0, -1, 0.0, 0.0, exact)
-    ended = place == min(len(said), len(reference))
+    num_tokens = len(token_ids)
+    position = first_difference(token_ids, reference)
+    if position < 0:
+        return Audit(num_tokens, 1, 0, 0, -1, 0.0, 0.0, exact)
+    ended = position == min(num_tokens, len(reference))
     if exact or ended or not isinstance(llm.runner, Runner):
-        return Audit(len(said), 0, 0, 1, place, 0.0, 0.0, exact)
+        return Audit(num_tokens, 0, 0, 1, position, 0.0, 0.0, exact)
     sampling = llm.filled(sampling, len(prompt))
     with llm.runner.own:
-        plain_NV, noise = yardstick(llm.model, prompt + said[:-1], said, llm.runner.rounding)
+        ids = prompt + token_ids[:-1]
+        plain_NV, noise = yardstick(llm.model, ids, token_ids, llm.runner.rounding)
     scale = max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)
     tau = NOISE_FACTOR * noise * scale / min(sampling.temperature or 1.0, 1.0)
-    worst = float(margins(plain_NV, prompt, said, sampling, stream, tau).max())
-    full = len(said) == min(sampling.max_tokens, llm.runner.max_length - len(prompt))
+    worst = float(margins(plain_NV, prompt, token_ids, sampling, stream, tau).max())
+    full = num_tokens == min(sampling.max_tokens, llm.runner.max_length - len(prompt))
     explained = worst <= tau and (full or stopped)
-    return Audit(len(said), 0, int(explained), int(not explained), place, worst, tau)
+    return Audit(num_tokens, 0, int(explained), int(not explained), position, worst, tau)
 
 
 def yardstick(
-    model: Any, ids: list[int], said: list[int], dtype: torch.dtype
+    model: Any, ids: list[int], token_ids: list[int], dtype: torch.dtype
 ) -> tuple[Tensor, float]:
-    """[N, V] logits before each token of `said`, the end of `ids` shifted by one, and how far
-    rounding moves them.
+    """[N, V] logits that choose each of `token_ids`, and how far rounding moves them.
 
-    The latter is the largest difference between plain forwards of 1 to many rows, among the
-    likeliest tokens of each row and those said, and at most `yardstick.cap` of `dtype`.
+    `ids` are the prompt and all of `token_ids` but the last. The second value is the largest
+    difference between plain forwards of 1 to many rows, among the likeliest tokens of each row and
+    those generated, and at most `yardstick.cap` of `dtype`.
     """
-    plain_NV = in_one_block(model, ids, len(said)).float()
+    plain_NV = in_one_block(model, ids, len(token_ids)).float()
     likely = plain_NV.topk(min(LIKELY, plain_NV.shape[-1]), -1).indices
-    looked_at = torch.cat([likely, torch.tensor(said, device=likely.device)[:, None]], -1)
+    generated = torch.tensor(token_ids, device=likely.device)[:, None]
+    compared = torch.cat([likely, generated], -1)
     noise = 0.0
     for other_NV in (
-        in_one_block(model, ids, len(said), copies=2),
-        in_pieces(model, ids, len(said)),
+        in_one_block(model, ids, len(token_ids), copies=2),
+        in_pieces(model, ids, len(token_ids)),
     ):
         before_NV, after_NV = levelled(plain_NV, other_NV.float())
-        difference = before_NV.gather(-1, looked_at) - after_NV.gather(-1, looked_at)
+        difference = before_NV.gather(-1, compared) - after_NV.gather(-1, compared)
         noise = max(noise, float(difference.abs().max()))
     return plain_NV, min(noise, cap(dtype) * float(levelled(plain_NV, plain_NV)[0].std(-1).mean()))
 
@@ -137,28 +146,29 @@ def yardstick(
 def margins(
     plain_NV: Tensor,
     prompt: list[int],
-    said: list[int],
+    token_ids: list[int],
     sampling: SamplingParams,
     stream: int,
     tau: float,
 ) -> Tensor:
-    """[N] by how much a plain forward prefers another token to each of those said.
+    """[N] by how much a plain forward prefers another token to each of `token_ids`.
 
     A token within tau of the edge of a top-k, top-p or min-p cut may be in or out: one that was
-    said counts as in, a rival of it as out.
+    generated counts as in, any other as out.
     """
     tree = TokenTree(prompt[-1])
-    nodes = [0, *tree.add_chain(0, said[:-1], "audit")]
-    given = (plain_NV, prompt, tree, nodes)
+    nodes = [0, *tree.add_chain(0, token_ids[:-1], "audit")]
+    inputs = (plain_NV, prompt, tree, nodes)
     uncut = Sampler(replace(sampling, top_k=0, top_p=1.0, min_p=0.0), stream, len(prompt))
-    scores_NV = uncut.scores(*given).double()
-    said_N1 = torch.tensor(said, device=plain_NV.device)[:, None]
-    own_N1, allowed_N1 = scores_NV.gather(-1, said_N1), torch.ones_like(said_N1, dtype=torch.bool)
+    scores_NV = uncut.scores(*inputs).double()
+    tokens_N1 = torch.tensor(token_ids, device=plain_NV.device)[:, None]
+    score_N1 = scores_NV.gather(-1, tokens_N1)
+    allowed_N1 = torch.ones_like(tokens_N1, dtype=torch.bool)
     if not sampling.greedy:
-        before_NV = uncut.pipeline(*given).double()
-        kept_NV = Sampler(sampling, stream, len(prompt)).pipeline(*given).isfinite()
+        before_NV = uncut.pipeline(*inputs).double()
+        kept_NV = Sampler(sampling, stream, len(prompt)).pipeline(*inputs).isfinite()
         edge_N1 = before_NV.masked_fill(~kept_NV, torch.inf).amin(-1, keepdim=True)
-        allowed_N1 = before_NV.gather(-1, said_N1) >= edge_N1 - tau
+        allowed_N1 = before_NV.gather(-1, tokens_N1) >= edge_N1 - tau
         scores_NV = scores_NV.masked_fill(~kept_NV | (before_NV < edge_N1 + tau), -torch.inf)
-    gaps_N1 = (scores_NV.amax(-1, keepdim=True) - own_N1).clamp(min=0.0)
+    gaps_N1 = (scores_NV.amax(-1, keepdim=True) - score_N1).clamp(min=0.0)
     return gaps_N1.masked_fill(~allowed_N1, IMPOSSIBLE).squeeze(-1)

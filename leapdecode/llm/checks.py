@@ -64,6 +64,7 @@ def check_generation_config(value: Any) -> None:
 
 
 def checked(sampling: SamplingParams | None) -> SamplingParams:
+    """`sampling`, or the default; raises `OptionError` for anything else."""
     if sampling is not None and not isinstance(sampling, SamplingParams):
         raise OptionError(f"sampling takes SamplingParams(...), not {type(sampling).__name__}")
     return sampling or SamplingParams()
@@ -76,7 +77,7 @@ def _place(model: Any) -> str:
 
 def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> None:
     """A draft must mean the same by every token id; raises `OptionError` naming both."""
-    models = [f"{type(one).__name__} ({_place(one)})" for one in (model, draft)]
+    models = [f"{type(each).__name__} ({_place(each)})" for each in (model, draft)]
     names = f"target {models[0]} and draft {models[1]}"
     if tokenizer is not None and other is not None and tokenizer.get_vocab() != other.get_vocab():
         raise OptionError(
@@ -95,7 +96,7 @@ def check_vocabularies(tokenizer: Any, other: Any, model: Any, draft: Any) -> No
 def check_loading(
     exact: Any, prepack: Any, quantize: Any, compiled: bool, draft_dtype: Any
 ) -> None:
-    """Raise `OptionError` for a value that says nothing of how a model is loaded."""
+    """Raise `OptionError` for a value out of its range among those that say how to load a model."""
     for name, value in (("exact", exact), ("prepack", prepack)):
         if value != AUTO and not isinstance(value, bool):
             raise OptionError(f"{name}={value!r} must be 'auto', True or False")

@@ -11,8 +11,9 @@ from leapdecode.llm.checks import check_batch_size, checked
 from leapdecode.llm.loaded_models import LoadedModels
 from leapdecode.llm.prompts import Message, Prompt, check_messages, is_many, plain
 from leapdecode.llm.result import Piece
-from leapdecode.llm.run import DEFAULT_METHOD, Run, decode_all, raise_first, runs_of, streamed
+from leapdecode.llm.run import Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
+from leapdecode.methods.registry import DEFAULT
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 
@@ -76,7 +77,7 @@ class LLM(LoadedModels):
         self,
         prompts: Prompt | list[Prompt],
         *,
-        method: str | Method = DEFAULT_METHOD,
+        method: str | Method = DEFAULT,
         sampling: SamplingParams | None = None,
         batch_size: int | None = None,
         scheduler: str | None = None,
@@ -116,8 +117,8 @@ class LLM(LoadedModels):
                 in, for methods that take one (suffix, hybrid, auto).
             stream: names the noise: the same stream, seed and position, the same noise. A list has
                 one per prompt. Samples have (stream, their number); by default their number alone.
-            cache_salt: prompts start from what is kept of texts with the same salt alone, see
-                `prefix_cache`. A server gives each of its clients another one.
+            cache_salt: prompts take over cached keys and values only from texts with the same
+                salt, see `prefix_cache`. A server gives each of its clients another salt.
             on_step: called after every step with (number of the result, pieces); True ends a text.
             continue_final_message: whether the last of chat messages goes on, instead of an answer
                 that begins; by default if it is the assistant's, as in transformers' pipeline.
@@ -128,16 +129,25 @@ class LLM(LoadedModels):
             first prompt, then those of the second, and so on. Where some prompts fail, the others
             are finished, and then the first error is raised, with all results as its `results`.
         """
-        listed: Any = plain(prompts)
-        many = is_many(listed)
+        plain_prompts: Any = plain(prompts)
+        many = is_many(plain_prompts)
         sampling = checked(sampling)
         self._begin()
         runs = runs_of(
-            self, listed if many else [listed], sampling, method,
-            verification=verification, budget=budget,
-            pool=pool, store=store, stream=stream, cache_salt=cache_salt, watch=watch,
-            continue_final_message=continue_final_message, **options,
-        )  # fmt: skip
+            self,
+            plain_prompts if many else [plain_prompts],
+            sampling,
+            method,
+            verification=verification,
+            budget=budget,
+            pool=pool,
+            store=store,
+            stream=stream,
+            cache_salt=cache_salt,
+            watch=watch,
+            continue_final_message=continue_final_message,
+            **options,
+        )
         with self.lock:
             engine = self._engine(scheduler or executor, batch_size, runs)
             try:
@@ -165,7 +175,7 @@ class LLM(LoadedModels):
         self,
         prompt: Prompt,
         *,
-        method: str | Method = DEFAULT_METHOD,
+        method: str | Method = DEFAULT,
         sampling: SamplingParams | None = None,
         verification: str = "seeded",
         budget: int | str | None = AUTO,
@@ -188,21 +198,30 @@ class LLM(LoadedModels):
             raise OptionError("stream gives one text; use generate for n > 1")
         self._begin()
         (run,) = runs_of(
-            self, [prompt], sampling, method, verification=verification, budget=budget,
-            pool=pool, store=store, stream=stream, cache_salt=cache_salt,
-            continue_final_message=continue_final_message, **options,
-        )  # fmt: skip
+            self,
+            [prompt],
+            sampling,
+            method,
+            verification=verification,
+            budget=budget,
+            pool=pool,
+            store=store,
+            stream=stream,
+            cache_salt=cache_salt,
+            continue_final_message=continue_final_message,
+            **options,
+        )
         with self.lock:
             engine = self._engine("single", 1, [run])
         return streamed(run, engine, self.lock)
 
-    def _engine(self, name: str | None, batch_size: int | None, runs: list[Run]) -> Engine:
-        """An engine to which the runs' requests are added."""
+    def _engine(self, scheduler: str | None, batch_size: int | None, runs: list[Run]) -> Engine:
+        """An engine to which the requests of `runs` are added."""
         if batch_size is not None:
             check_batch_size(batch_size)
         size = min(batch_size or 8, max(len(runs), 1))
-        scheduler = make_scheduler(name or ("batched" if size > 1 else "single"), size)
-        engine = Engine(self.models, scheduler, self.shared)
+        policy = make_scheduler(scheduler or ("batched" if size > 1 else "single"), size)
+        engine = Engine(self.models, policy, self.shared)
         self.engines.add(engine)
         for run in runs:
             engine.add(run.request)

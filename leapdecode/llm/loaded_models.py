@@ -18,8 +18,7 @@ from leapdecode.llm.checks import (
     check_tokenizer,
     check_vocabularies,
 )
-from leapdecode.llm.later_packing import LaterPacking
-from leapdecode.llm.loading import end_tokens, holds_half, load, prepacks
+from leapdecode.llm.loading import LaterPacking, end_tokens, holds_half, load, prepacks
 from leapdecode.llm.model_defaults import ModelDefaults
 from leapdecode.model.int8 import INT8
 from leapdecode.model.load import make_exact, prepare

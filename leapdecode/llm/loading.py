@@ -1,4 +1,4 @@
-"""Models and tokenizers by role, from what a caller gives for them."""
+"""Models and tokenizers by role, from what a caller gives for them, and when weights are packed."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,17 @@ import torch
 from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_causal_model
+from leapdecode.model.fingerprint import fingerprint
 from leapdecode.model.half_linear import available
-from leapdecode.model.load import load_model, load_tokenizer, pick_device, resolve
+from leapdecode.model.half_weights import packs_soon, suits
+from leapdecode.model.int8 import supported
+from leapdecode.model.load import (
+    load_model,
+    load_tokenizer,
+    packed_in_half,
+    pick_device,
+    resolve,
+)
 from leapdecode.model.offload import OFFLOAD
 from leapdecode.model.prepacked import multiplies_halves
 from leapdecode.model.ranks import ALONE, Ranks, check_whole
@@ -70,3 +79,46 @@ def holds_half(device: str, dtype: Any, prepack: str | bool, computes_otherwise:
 def prepacks(prepack: str | bool, model: Any) -> str | bool:
     """What is asked for a model: one that is given as an object may be trained meanwhile."""
     return False if prepack == AUTO and not isinstance(model, str | Path) else prepack
+
+
+class LaterPacking:
+    """Weights of large models, loaded by name, that are packed between the first text and the next.
+
+    So the first text need not wait for them, and every text keeps to the weights that it began
+    with. The target gets half weights, unless somebody changes it meanwhile (an adapter, a hook,
+    training). The linear layers of the draft are to compute in 8-bit integers.
+
+    Args:
+        target, draft: models that would be packed; None for others.
+
+    Attributes:
+        draft_waits: whether the draft is still to be quantized, by the caller.
+    """
+
+    def __init__(self, target: Any, draft: Any) -> None:
+        self.target = target if _is_large(target) else None
+        self.draft_waits = _is_large(draft) and supported()
+        self.when_loaded = None if self.target is None else fingerprint(self.target)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything is to be packed."""
+        return self.target is not None or self.draft_waits
+
+    def pack(self) -> bool:
+        """Pack the target if it is as it was loaded.
+
+        Returns False where its own code does not go with half weights, so that it has to be loaded
+        again.
+        """
+        model, when_loaded = self.target, self.when_loaded
+        self.target = self.when_loaded = None
+        self.draft_waits = False
+        if model is None or when_loaded is None or model.training or not suits(model):
+            return True
+        return not fingerprint(model).same(when_loaded) or packed_in_half(model)
+
+
+def _is_large(model: Any) -> bool:
+    """Whether the first text does not wait for its half weights."""
+    return model is not None and suits(model) and not packs_soon(model)

@@ -49,19 +49,19 @@ class ModelDefaults:
     @property
     def not_done(self) -> dict[str, Any]:
         """What the config asks for that is not done here."""
-        asked = {name: self.value(name) for name in NOT_DONE}
+        requested = {name: self.value(name) for name in NOT_DONE}
         return {
             name: value
-            for name, value in asked.items()
+            for name, value in requested.items()
             if value is not None and value not in NOT_DONE[name]
         }
 
     def warn(self) -> None:
         """Warn of what is not done."""
         if self.not_done:
-            named = ", ".join(f"{name}={value!r}" for name, value in self.not_done.items())
+            settings = ", ".join(f"{name}={value!r}" for name, value in self.not_done.items())
             warnings.warn(
-                f"the model's generation config asks for {named}, which is not done here; its "
+                f"the model's generation config asks for {settings}, which is not done here; its "
                 'other defaults hold, or none with generation_config="ignore"',
                 stacklevel=3,
             )
@@ -70,35 +70,36 @@ class ModelDefaults:
         """The defaults of fields of `SamplingParams`."""
         stated = {name: self.value(name) for name in (*CUTS, "repetition_penalty")}
         stated["stop"] = self.value("stop_strings")
-        usual, found = SamplingParams(), {}
+        defaults = SamplingParams()
+        fields = {}
         for name, value in stated.items():
             if value is None:
                 continue
             try:
-                known = getattr(SamplingParams(**{name: value}), name)
+                valid = getattr(SamplingParams(**{name: value}), name)
             except OptionError as error:
                 warnings.warn(
                     f"the model's generation config is not followed: {error}", stacklevel=3
                 )
                 continue
-            if known != getattr(usual, name):
-                found[name] = known
-        return found
+            if valid != getattr(defaults, name):
+                fields[name] = valid
+        return fields
 
     def rules(self) -> dict[str, Any]:
         """What the config says that `SamplingParams` has no field for."""
-        found = {name: self.value(name) for name in RULES if name != "repetition_penalty"}
-        if isinstance(found["sequence_bias"], dict):  # its keys are tuples, which JSON has not
-            pairs = found["sequence_bias"].items()
-            found["sequence_bias"] = [[list(tokens), bias] for tokens, bias in pairs]
+        rules = {name: self.value(name) for name in RULES if name != "repetition_penalty"}
+        if isinstance(rules["sequence_bias"], dict):  # its keys are tuples, which JSON has not
+            pairs = rules["sequence_bias"].items()
+            rules["sequence_bias"] = [[list(tokens), bias] for tokens, bias in pairs]
         return {
             name: value
-            for name, value in found.items()
+            for name, value in rules.items()
             if value is not None and (value or name.endswith("_id"))
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """All that holds, for people to see."""
+        """All defaults and rules, for people to see."""
         return {**self.fields(), **self.rules()}
 
     def used_by(self, params: SamplingParams) -> dict[str, Any]:

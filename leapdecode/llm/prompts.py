@@ -9,9 +9,8 @@ from leapdecode.errors import OptionError, PromptError
 
 Message = Mapping[str, Any]
 Prompt = str | list[int] | list[Message]
-PARTS = re.compile(
-    r"\.text\b|\[['\"]text['\"]\]"
-)  # in a chat template that reads parts of contents
+# in a chat template that reads the parts of contents
+PARTS = re.compile(r"\.text\b|\[['\"]text['\"]\]")
 
 
 def plain(prompts: Any) -> Any:
@@ -90,7 +89,7 @@ def encode(
     if isinstance(prompt, str):
         if not prompt:
             raise PromptError("the prompt is empty; give at least one character")
-        ids = _encode_text(prompt, _needed(tokenizer))
+        ids = _encode_text(prompt, _checked_tokenizer(tokenizer))
     elif isinstance(prompt, list) and prompt and isinstance(prompt[0], Mapping):
         goes_on = continue_final_message
         if goes_on is None:
@@ -98,7 +97,7 @@ def encode(
             goes_on = isinstance(last, Mapping) and last.get("role") == "assistant"
             goes_on = goes_on and not add_generation_prompt
         begins = not goes_on if add_generation_prompt is None else add_generation_prompt
-        ids = _encode_messages(prompt, _needed(tokenizer), goes_on, begins)
+        ids = _encode_messages(prompt, _checked_tokenizer(tokenizer), goes_on, begins)
     elif isinstance(prompt, list):
         bad = [token for token in prompt if not _is_id(token) or not 0 <= token < vocabulary]
         if bad:
@@ -131,10 +130,10 @@ def messages_of(text: str, system: str | None = None) -> list[Message]:
 def _encode_text(prompt: str, tokenizer: Any) -> list[int]:
     """The ids of a text, with the special tokens that the tokenizer adds."""
     _check_unicode(prompt)
-    return _some(list(tokenizer(prompt)["input_ids"]))
+    return _not_empty(list(tokenizer(prompt)["input_ids"]))
 
 
-def _some(ids: list[int]) -> list[int]:
+def _not_empty(ids: list[int]) -> list[int]:
     if not ids:
         raise PromptError(
             "the tokenizer makes no tokens of this prompt; was a tokenizer saved with the model?"
@@ -151,7 +150,7 @@ def _check_unicode(text: str) -> None:
         ) from error
 
 
-def _needed(tokenizer: Any) -> Any:
+def _checked_tokenizer(tokenizer: Any) -> Any:
     if tokenizer is None:
         raise OptionError(
             "this LLM has no tokenizer, so it takes token id lists only; pass LLM(model, tokenizer)"
@@ -190,7 +189,7 @@ def _encode_messages(
     except Exception as error:  # jinja's, and what a class or a template raises for what it reads
         reason = " ".join(str(error).split())
         raise PromptError(f"the model's chat template refuses these messages: {reason}") from error
-    return _some(list(ids))
+    return _not_empty(list(ids))
 
 
 def _readable(message: Message, reads_parts: bool) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Result:
             **(
                 {}
                 if self.logprobs is None
-                else {"logprobs": [asdict(one) for one in self.logprobs]}
+                else {"logprobs": [asdict(logprob) for logprob in self.logprobs]}
             ),
             "model_defaults": self.model_defaults,
             "audit": self.audit,

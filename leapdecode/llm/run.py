@@ -1,4 +1,4 @@
-"""One sample under way: its request and its text."""
+"""One sample that is being decoded: its request and its text."""
 
 import contextlib
 import threading
@@ -20,8 +20,6 @@ from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
-
-DEFAULT_METHOD = DEFAULT
 
 
 class Run:
@@ -55,20 +53,20 @@ class Run:
             self.complete = True
 
     def pieces(self, event: StepEvent) -> list[Piece]:
-        """The pieces of a step, asked for after each step in turn."""
+        """The pieces of a step; to be called after every step, in order."""
         step = event.step
         if step is None:
             return []
         self.tokens += step.tokens
         self._read(event.finish_reason is not None)
         logprobs: Sequence[TokenLogprobs | None] = event.logprobs or [None] * len(step.tokens)
-        found = []
-        for token, source, own in zip(step.tokens, step.sources, logprobs, strict=True):
+        pieces = []
+        for token, source, logprob in zip(step.tokens, step.sources, logprobs, strict=True):
             text = self.text.pieces[self.num_pieces] if self.text else ""
-            found.append(Piece(text, token, self.num_steps, source, own))
+            pieces.append(Piece(text, token, self.num_steps, source, logprob))
             self.num_pieces += 1
         self.num_steps += 1
-        return found
+        return pieces
 
     def result(self, output: Output, model: str) -> Result:
         """The whole text as a `Result`."""
@@ -98,7 +96,7 @@ def runs_of(
     llm: LoadedModels,
     prompts: list[Any],
     sampling: SamplingParams,
-    method: str | Method = DEFAULT_METHOD,
+    method: str | Method = DEFAULT,
     *,
     verification: str = "seeded",
     budget: int | str | None = AUTO,
@@ -116,60 +114,62 @@ def runs_of(
         raise OptionError(
             "stop strings need a tokenizer; pass LLM(model, tokenizer), or use stop_token_ids"
         )
-    used = llm.model_defaults.used_by(sampling)
+    model_defaults = llm.model_defaults.used_by(sampling)
     if "row_budget" in options:
         warnings.warn("row_budget is now called budget", DeprecationWarning, stacklevel=3)
         budget = options.pop("row_budget")
-    ends = frozenset() if sampling.ignore_eos else llm.end_tokens
+    end_tokens = frozenset() if sampling.ignore_eos else llm.end_tokens
     streams = _streams(stream, len(prompts), sampling.n)
     runs = []
-    for number, prompt in enumerate(prompts):
+    for prompt, streams_of_prompt in zip(prompts, streams, strict=True):
         ids = encode(
-            prompt, llm.tokenizer, llm.runner.vocabulary,
+            prompt,
+            llm.tokenizer,
+            llm.runner.vocabulary,
             continue_final_message=continue_final_message,
-        )  # fmt: skip
+        )
         filled = llm.filled(sampling, len(ids))
-        for own in streams[number]:
+        for noise_stream in streams_of_prompt:
             request = Request(
                 ids,
                 filled,
                 method,
                 options,
                 verification,
-                own,
-                ends,
+                noise_stream,
+                end_tokens,
                 budget,
                 pool,
                 store,
                 cache_salt,
                 watch=watch,
             )
-            runs.append(Run(request, llm.tokenizer, used))
+            runs.append(Run(request, llm.tokenizer, model_defaults))
     return runs
 
 
 def _streams(stream: Any, prompts: int, samples: int) -> list[list[Hashable]]:
-    """Per prompt the streams of its samples; raises `OptionError`."""
+    """For each prompt the noise streams of its samples; raises `OptionError`."""
     if stream is None:
         return [list(range(samples))] * prompts
-    given = stream if isinstance(stream, list) else [stream] * prompts
-    if len(given) != prompts:
-        raise OptionError(f"stream names {len(given)} streams for {prompts} prompts; give one each")
-    for one in given:
+    names = stream if isinstance(stream, list) else [stream] * prompts
+    if len(names) != prompts:
+        raise OptionError(f"stream names {len(names)} streams for {prompts} prompts; give one each")
+    for name in names:
         try:
-            hash(one)
+            hash(name)
         except TypeError as error:
-            message = f"stream={one!r} must be hashable: a number, a string or a tuple"
+            message = f"stream={name!r} must be hashable: a number, a string or a tuple"
             raise OptionError(message) from error
     if samples == 1:
-        return [[one] for one in given]
-    return [[(one, sample) for sample in range(samples)] for one in given]
+        return [[name] for name in names]
+    return [[(name, sample) for sample in range(samples)] for name in names]
 
 
 def decode_all(
     engine: Engine, runs: list[Run], on_step: Callable[[int, list[Piece]], bool | None] | None
 ) -> None:
-    """Step until all runs have ended; `on_step` is told their pieces, and ends a text by True."""
+    """Step until all runs have ended; `on_step` gets (number, pieces) and ends a text by True."""
     numbers = {run.request.id: number for number, run in enumerate(runs)}
     while engine.busy:
         for event in engine.step():
@@ -191,7 +191,7 @@ def raise_first(errors: list[Exception | None], results: list[Result]) -> None:
 
 
 def streamed(run: Run, engine: Engine, lock: threading.RLock) -> Iterator[Piece]:
-    """The pieces of a run; the lock is held in steps, not while the caller looks at pieces."""
+    """The pieces of a run; the lock is held during steps, not while the caller has a piece."""
     try:
         while engine.busy:
             with lock:

@@ -1,4 +1,6 @@
-"""How a text came about, forward by forward: give a `Trace` as `watch`, and ask for its document.
+"""How a text was decoded, forward by forward, as plain data and as one HTML page.
+
+Give a `Trace` as `watch`, and call its `document`:
 
     trace = Trace()
     result = llm.generate("def fib(n):", watch=trace)
@@ -40,8 +42,8 @@ class Node:
 
     Attributes:
         token, parent, source, match: as in `TokenTree`.
-        chance: that it is right given its parent, as its source or a draft told; None: nobody did.
-        probability: the target's own, given its parent; None where nobody evaluated that.
+        chance: its source's or the draft's probability, given its parent; None: there is none.
+        probability: the target's, given its parent; None where the parent was not evaluated.
         margin: the logit of the target's best token behind this node, less the second best one's.
         fate: "accepted", "rejected", or "cut": left out by the budget.
     """
@@ -57,8 +59,8 @@ class Node:
 
 
 @dataclass
-class Watched:
-    """One step: when it ended, what took how long, and its tree; all times in milliseconds.
+class TracedStep:
+    """One step: when it ended, how long its parts took, and its tree; all times in milliseconds.
 
     Attributes:
         at: the end, since the trace began, without the time that watching took.
@@ -79,25 +81,26 @@ class Watched:
 
 
 class Trace:
-    """Watches one text."""
+    """Records the steps of one text."""
 
     def __init__(self) -> None:
         self.clock = self.began = time.perf_counter()
-        self.steps: list[Watched] = []
+        self.steps: list[TracedStep] = []
         self.seconds = dict.fromkeys(PARTS, 0.0)
 
     def __call__(
-        self, sequence: Sequence, tree: TokenTree, verdict: Verdict, found: ForwardResult
+        self, sequence: Sequence, tree: TokenTree, verdict: Verdict, output: ForwardResult
     ) -> None:
-        """Note a step; what watching takes itself is not part of any time."""
+        """Record a step; the time that recording takes counts nowhere."""
         began = time.perf_counter()
         seconds = {part: getattr(sequence.stats, f"{part}_seconds") for part in PARTS}
         parts = {part: 1e3 * (seconds[part] - self.seconds[part]) for part in PARTS}
         step, self.seconds = sequence.steps[-1], seconds
         at = 1e3 * (began - self.began)
-        nodes = nodes_of(tree, verdict, found)
-        now = 1e3 * began
-        self.steps.append(Watched(at, now, parts, step.rows, step.tokens, step.sources, nodes))
+        nodes = nodes_of(tree, verdict, output)
+        self.steps.append(
+            TracedStep(at, 1e3 * began, parts, step.rows, step.tokens, step.sources, nodes)
+        )
         self.began += time.perf_counter() - began
 
     def document(self, result: Result, tokenizer: Any) -> dict[str, Any]:
@@ -115,32 +118,37 @@ class Trace:
             "reused_tokens": result.stats.reused_tokens,
             "clock": round(1e3 * self.clock, 3),
         }
-        texts, spelt = iter(result.pieces), TokenTexts(tokenizer)
-        return {**head, "steps": [shown(step, texts, spelt) for step in self.steps]}
+        texts, token_texts = iter(result.pieces), TokenTexts(tokenizer)
+        return {**head, "steps": [shown(step, texts, token_texts) for step in self.steps]}
 
 
 def lines_of(document: dict[str, Any]) -> str:
     """A trace as JSON lines: a head, then a line per step."""
     head = {name: value for name, value in document.items() if name != "steps"}
-    return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in (head, *document["steps"]))
+    return "".join(
+        f"{json.dumps(line, ensure_ascii=False)}\n" for line in (head, *document["steps"])
+    )
 
 
 @torch.inference_mode()
-def nodes_of(tree: TokenTree, verdict: Verdict, found: ForwardResult) -> list[Node]:
-    """The nodes of a tree, with what the target thought of them."""
-    row = {node: number for number, node in enumerate(found.nodes)}
+def nodes_of(tree: TokenTree, verdict: Verdict, output: ForwardResult) -> list[Node]:
+    """The nodes of a tree, with the target's probabilities."""
+    row = {node: number for number, node in enumerate(output.nodes)}
     accepted = set(verdict.path)
-    logits_NV = found.logits_NV.float()
+    logits_NV = output.logits_NV.float()
     best = logits_NV.topk(min(2, logits_NV.shape[-1]), -1).values
     margins = (best[:, 0] - best[:, -1]).tolist()
     size = min(len(tree), MOST)
-    asked = [(row[tree.parents[node]], tree.tokens[node]) for node in range(1, size)
-             if tree.parents[node] in row]  # fmt: skip
-    known = {}
-    if asked:
-        index = torch.tensor(asked, device=logits_NV.device)
-        chosen = logits_NV[index[:, 0], index[:, 1]] - logits_NV.logsumexp(-1)[index[:, 0]]
-        known = dict(zip(asked, chosen.exp().tolist(), strict=True))
+    pairs = [
+        (row[tree.parents[node]], tree.tokens[node])
+        for node in range(1, size)
+        if tree.parents[node] in row
+    ]
+    probabilities = {}
+    if pairs:
+        index = torch.tensor(pairs, device=logits_NV.device)
+        logprobs = logits_NV[index[:, 0], index[:, 1]] - logits_NV.logsumexp(-1)[index[:, 0]]
+        probabilities = dict(zip(pairs, logprobs.exp().tolist(), strict=True))
     nodes = []
     for node in range(size):
         parent = tree.parents[node]
@@ -151,14 +159,14 @@ def nodes_of(tree: TokenTree, verdict: Verdict, found: ForwardResult) -> list[No
         nodes.append(
             Node(
                 tree.tokens[node], parent, tree.sources[node], tree.match_lengths[node], chance,
-                known.get((row.get(parent, -1), tree.tokens[node])),
+                probabilities.get((row.get(parent, -1), tree.tokens[node])),
                 margins[row[node]] if node in row else None, fate,
             )
         )  # fmt: skip
     return nodes
 
 
-def shown(step: Watched, texts: Iterator[str], spelt: TokenTexts) -> dict[str, Any]:
+def shown(step: TracedStep, texts: Iterator[str], token_texts: TokenTexts) -> dict[str, Any]:
     """A step as plain data, with texts beside token ids."""
     tokens = [
         {"id": token, "text": next(texts, ""), "source": source}
@@ -166,7 +174,7 @@ def shown(step: Watched, texts: Iterator[str], spelt: TokenTexts) -> dict[str, A
     ]
     nodes = [
         {
-            "id": node.token, "text": spelt.text(node.token), "parent": node.parent,
+            "id": node.token, "text": token_texts.text(node.token), "parent": node.parent,
             "source": node.source, "match": node.match, "chance": rounded(node.chance),
             "probability": rounded(node.probability), "margin": rounded(node.margin),
             "fate": node.fate,

@@ -12,7 +12,6 @@ from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.run import Run
 
 LOG = logging.getLogger("leapdecode")
-YIELD = 0.002  # seconds between two steps while somebody measures beside them
 News = list[Piece] | Result | Exception
 
 
@@ -53,7 +52,7 @@ class Worker:
                 self.thread.start()
 
     def abort(self, request_id: int) -> None:
-        """End a request that nobody waits for any more; nothing is delivered."""
+        """End a request whose caller has left; nothing is delivered."""
         self.inbox.put(request_id)
 
     def close(self) -> None:
@@ -67,50 +66,46 @@ class Worker:
                 self.thread = None
 
     def _work(self) -> None:
-        while not self._ended():
-            pass
-        self._end(None)
-
-    def _ended(self) -> bool:
-        """Step until `close` is called; an error of the engine itself goes to all who wait."""
-        try:
-            while self._take_orders():
-                with self.lock:
-                    events = self.engine.step()
-                for event in events:
-                    self._tell(event)
-        except Exception as error:  # a scheduler's, say; no caller may wait for ever
-            LOG.exception("the engine failed; its requests end with this error")
-            self._end(error)
-            return False
-        return True
-
-    def _take_orders(self) -> bool:
-        """Add and abort what was asked for, wait where nothing is to do; False at the end."""
+        """Step until `close` is called; an error of the engine itself ends all its requests."""
         while True:
             try:
-                order = self.inbox.get(block=not self.engine.busy)
+                while self._read_inbox():
+                    with self.lock:
+                        events = self.engine.step()
+                    for event in events:
+                        self._handle(event)
+                break
+            except Exception as error:  # a scheduler's, say; no caller may wait for ever
+                LOG.exception("the engine failed; its requests end with this error")
+                self._end(error)
+        self._end(None)
+
+    def _read_inbox(self) -> bool:
+        """Add and abort requests, wait while there are none; False once `close` was called."""
+        while True:
+            try:
+                item = self.inbox.get(block=not self.engine.busy)
             except queue.Empty:
                 return True
-            if order is None:
+            if item is None:
                 return False
-            if isinstance(order, Listener):
-                self._add(order)
-            elif self.listeners.pop(order, None) is not None:
+            if isinstance(item, Listener):
+                self._add(item)
+            elif self.listeners.pop(item, None) is not None:
                 with self.lock:
-                    self.engine.abort(order)
-                    self.engine.result(order)
+                    self.engine.abort(item)
+                    self.engine.result(item)
 
     def _add(self, listener: Listener) -> None:
         try:
             with self.lock:
                 self.engine.add(listener.run.request)
-        except Exception as error:  # it is the caller's own
+        except Exception as error:  # raised again, traceback included, in the caller's task
             self._deliver(listener, error)
         else:
             self.listeners[listener.run.request.id] = listener
 
-    def _tell(self, event: StepEvent) -> None:
+    def _handle(self, event: StepEvent) -> None:
         listener = self.listeners.get(event.request_id)
         if listener is None:
             return
@@ -132,7 +127,7 @@ class Worker:
             self.abort(listener.run.request.id)
 
     def _end(self, error: Exception | None) -> None:
-        """Close the engine; whoever waits gets `error`, or what there is of the text."""
+        """Close the engine; its listeners get `error`, or what there is of their texts."""
         with self.lock:
             self.engine.close()
         for request_id, listener in list(self.listeners.items()):
