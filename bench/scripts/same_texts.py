@@ -77,14 +77,18 @@ def per_forward(records: list[dict[str, Any]]) -> float:
 
 def compare(new: list[dict[str, Any]], old: list[dict[str, Any]]) -> bool:
     """Print what differs; whether all token ids are equal and no tokens per forward fell."""
-    same = [record["group"] for record in new] == [record["group"] for record in old]
+    texts_before = {(record["group"], record["prompt"]): record["token_ids"] for record in old}
+    same = texts_before.keys() == {(record["group"], record["prompt"]) for record in new}
     if not same:
-        print("the two runs decoded different groups of texts")
+        print("the two runs decoded different texts")
     different = sum(
-        before["token_ids"] != after["token_ids"] for before, after in zip(old, new, strict=False)
+        texts_before.get((record["group"], record["prompt"]), record["token_ids"])
+        != record["token_ids"]
+        for record in new
     )
     fell = 0
-    for group in dict.fromkeys(record["group"] for record in new):
+    groups = {record["group"] for record in old}
+    for group in dict.fromkeys(record["group"] for record in new if record["group"] in groups):
         before, after = (
             per_forward([record for record in records if record["group"] == group])
             for records in (old, new)
