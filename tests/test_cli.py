@@ -15,7 +15,7 @@ from transformers import AutoConfig
 from leapdecode.cli import model_options
 from leapdecode.methods import names
 from leapdecode.model import embedded
-from leapdecode_bench.cli.results import resuming
+from leapdecode_bench.cli.measuring import resuming
 
 # a smaller model than the default, where any will do
 SMALL = ("-m", embedded.checked("draft"), "--draft", embedded.checked("draft"), "--no-exact")

@@ -63,7 +63,7 @@ def test_the_example_source_guesses_words_and_is_lossless():
 
 def pages():
     """Every page in Markdown that readers are led to."""
-    places = ("*.md", "docs/**/*.md", "bench/scripts/*.md")
+    places = ("*.md", "docs/**/*.md", "bench/*.md", "bench/findings/*.md", "bench/scripts/*.md")
     found = [path for place in places for path in ROOT.glob(place)]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
@@ -75,7 +75,7 @@ def test_links_lead_somewhere(name):
             assert (ROOT / name).parent.joinpath(link).exists(), link
 
 
-FINDINGS = sorted((ROOT / "docs" / "findings").glob("2*.md"))
+FINDINGS = sorted((ROOT / "bench" / "findings").glob("2*.md"))
 
 
 @pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
@@ -85,7 +85,7 @@ def test_a_finding_has_a_question_figures_and_a_decision(path):
 
 
 def test_the_index_lists_every_finding_newest_first():
-    listed = re.findall(r"\]\((2.*)\.md\)", (ROOT / "docs" / "findings" / "README.md").read_text())
+    listed = re.findall(r"\]\((2.*)\.md\)", (ROOT / "bench" / "findings" / "README.md").read_text())
     assert sorted(listed) == [path.stem for path in FINDINGS]
     days = [name[:10] for name in listed]
     assert days == sorted(days, reverse=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import leapdecode
+import leapdecode_bench
 
 ROOT = Path(leapdecode.__file__).parent
 LAYERS = [
@@ -69,13 +70,15 @@ def test_the_library_needs_no_other_package_of_ours(path):
         assert f"from {package}" not in text, f"{path.name} imports {package}"
 
 
-def module_name(path):
-    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+def module_name(path, root):
+    return ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-def test_no_files_import_each_other_in_circles():
+@pytest.mark.parametrize("package", [leapdecode, leapdecode_bench], ids=lambda one: one.__name__)
+def test_no_files_import_each_other_in_circles(package):
     """Imports in functions and under TYPE_CHECKING count, too."""
-    paths = {module_name(path): path for path in ROOT.rglob("*.py")}
+    root = Path(package.__file__).parent
+    paths = {module_name(path, root): path for path in root.rglob("*.py")}
     graph = TopologicalSorter()
     for name, path in paths.items():
         for module in modules_imported(path):

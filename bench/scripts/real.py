@@ -28,8 +28,9 @@ from real_prompts import KINDS, check_kinds, workloads
 from leapdecode.cli.common import reports_errors
 from leapdecode.cli.model_options import Models
 from leapdecode.core import SamplingParams
-from leapdecode_bench.cli.bench import finish, measure
+from leapdecode_bench.cli.bench import finish
 from leapdecode_bench.cli.contenders import parse_methods
+from leapdecode_bench.cli.measuring import measure_bench
 from leapdecode_bench.measure.bench import Bench
 from leapdecode_bench.measure.contenders import Contender, ours
 from leapdecode_bench.measure.facts import facts
@@ -140,7 +141,7 @@ def run(arguments: argparse.Namespace) -> None:
                 arguments.batch_size, arguments.peers, arguments.unguessable]  # fmt: skip
     known = facts(bench, arguments.draft, settings) | {"program": PROGRAM}
     store = Store.open(ROOT, arguments.output, known, arguments.resume)
-    measure(bench, store, PROGRAM)
+    measure_bench(bench, store, PROGRAM)
     report = finish(bench, store, known)
     records = complete(store.read(), {one.label for one in bench.contenders})
     rows = paired(records, known["contenders"], apart=[CONTROL])

@@ -24,7 +24,7 @@ from row_costs import blocks as row_cost_blocks
 FOLDERS = Path(__file__).resolve().parent / "results"
 PAGE = FOLDERS.parent / "RESULTS.md"
 ABOUT = (
-    "Written by bench/scripts/tables.py, not by hand. What was decided by it is in docs/findings. "
+    "Written by bench/scripts/tables.py, not by hand. What was decided by it is in bench/findings. "
     "What the columns mean stands in every folder's page, beside plots and times by part: "
     "leapdecode report bench/scripts/results/NAME."
 )

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from leapdecode.cli.app import app
 from leapdecode.model import embedded
-from leapdecode_bench.measure.fastcot.records import RECORDS, read
+from leapdecode_bench.measure.fastcot.records import store
 
 SMALL = ("-m", embedded.folder() / "draft")
 
@@ -30,11 +30,11 @@ def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
     assert report["rows"][1]["bound"] == bound
     assert report["calibration"]["curve"][-1]["ended"] == 1
     assert command(*few).exit_code == 2  # not empty
-    lines = (tmp_path / RECORDS).read_text().splitlines()
-    (tmp_path / RECORDS).write_text(lines[0] + "\n" + lines[1][:50])  # killed half-way
+    lines = (tmp_path / "records.jsonl").read_text().splitlines()
+    (tmp_path / "records.jsonl").write_text(lines[0] + "\n" + lines[1][:50])  # killed half-way
     assert command(*few, "--resume").exit_code == 0
-    assert (tmp_path / RECORDS).read_text().splitlines()[0] == lines[0]
-    assert len(read(tmp_path)) == 3
+    assert (tmp_path / "records.jsonl").read_text().splitlines()[0] == lines[0]
+    assert len(store(tmp_path).read()) == 3
     other = command(*few, "--resume", "--seed", 5)
     assert other.exit_code == 2
     assert "another run (other seed)" in other.stderr

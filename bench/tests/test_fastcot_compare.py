@@ -23,14 +23,14 @@ from leapdecode.reasoning.fastcot.calibration import (
 from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, Glimpse, QuestionJacobi
 from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 from leapdecode.reasoning.fastcot.trigger import trigger_of
-from leapdecode_bench.measure.fastcot import study_page
+from leapdecode_bench.measure.fastcot import page as pages
 from leapdecode_bench.measure.fastcot.compare import Comparison, parted
 from leapdecode_bench.measure.fastcot.contenders import DEFAULT, Wanted, contenders, wanted
 from leapdecode_bench.measure.fastcot.page import document, write
-from leapdecode_bench.measure.fastcot.presets import PRESETS, find_preset
-from leapdecode_bench.measure.fastcot.records import PARTS, RECORDS, BatchRecord, Reply, read
+from leapdecode_bench.measure.fastcot.records import PARTS, BatchRecord, Reply, store
 from leapdecode_bench.measure.fastcot.studies import END, RANDOM, corrupt, corrupted, curves, plans
 from leapdecode_bench.measure.fastcot.summary import rows
+from leapdecode_bench.measure.presets import STUDIES, find_study
 
 SHORT = {"rationale_tokens": 20, "answer_tokens": 6}
 PLAIN = Plan(make("autoregressive", {}), **SHORT)
@@ -308,16 +308,16 @@ def compared(light, asked):
     every = [replace(one, plan=replace(one.plan, **SHORT)) for one in every]
     work = Comparison(light, every, asked, batch_size=2)
     skipped = (every[0].key, 1)
-    return every, work, list(work.run({skipped})), skipped
+    return every, work, [record for found in work.run({skipped}) for record in found], skipped
 
 
 def test_every_contender_answers_every_batch(compared, plain):
     every, work, records, skipped = compared
     assert work.batches == [[0, 1], [2]]
     keys = {(one.key, batch) for one in every for batch in (0, 1)}
-    assert {(one.key, one.batch) for one in records} == keys - {skipped}
-    assert work.total == len(keys)
-    orders = {batch: [one.key for one in records if one.batch == batch] for batch in (0, 1)}
+    assert {one.key for one in records} == keys - {skipped}
+    assert set(work.keys) == keys
+    orders = {batch: [one.contender for one in records if one.batch == batch] for batch in (0, 1)}
     assert orders[0] != [one.key for one in every]
     for one in records:
         assert set(one.times) == {*PARTS, "other"}
@@ -373,14 +373,16 @@ def test_rows_of_made_up_records_are_worked_by_hand():
     other = batch("fastcot", 1, 1.0, [0, 0], [1, 9], 4, "iterations")
     assert rows([*records[:3], other], keys)[1]["rationale_equal"] is False
     short = batch("cot:auto", 0, 1.0, [1, 1], [1, 2, 3])  # ended by itself, before cot did
-    assert rows([*records, short], [*keys, short.key])[2]["rationale_equal"] is False
+    assert rows([*records, short], [*keys, short.contender])[2]["rationale_equal"] is False
 
 
 def test_records_survive_a_file(compared, tmp_path):
     records = compared[2]
-    lines = "".join(one.line() for one in records)
-    (tmp_path / RECORDS).write_text(lines + records[0].line()[:40])
-    assert read(tmp_path) == records
+    kept = store(tmp_path)
+    kept.add(records)
+    path = tmp_path / "records.jsonl"
+    path.write_text(path.read_text() + path.read_text()[:40])
+    assert kept.read() == records
 
 
 def test_files_of_a_comparison(compared, tmp_path):
@@ -397,7 +399,7 @@ def test_files_of_a_comparison(compared, tmp_path):
     assert "jacobi: 3 iterations, by 2 other questions" in page
     assert "fastcot, 6 iterations" in (tmp_path / "report.md").read_text()
     for name in ("saved_time", "iterations"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+        assert (tmp_path / "plots" / f"{name}.png").stat().st_size > 1000
 
 
 def test_contenders_are_named_by_kind_and_method():
@@ -454,19 +456,19 @@ def test_curves_have_a_line_per_contender_and_window(light, asked, tmp_path):
     few = {name: replace(plan, **SHORT) for name, plan in list(every.items())[1:]}
     found = curves(lambda: Answerer(light, 3), asked[:2], few, 8, lambda: None)
     assert {row["line"] for row in found} == set(few)
-    report = study_page.document("fastcot-figure6", "math", found, {"model": "m"})
-    study_page.write(tmp_path, report, "curves", "Figure 6")
+    report = pages.study_document("fastcot-figure6", "math", found, {"model": "m"})
+    pages.write_study(tmp_path, report, "curves", "Figure 6")
     assert (tmp_path / "report.html").read_text().count("<svg") == 1
-    assert (tmp_path / "curves.png").stat().st_size > 1000
+    assert (tmp_path / "plots" / "curves.png").stat().st_size > 1000
 
 
 def test_presets_are_studies():
-    for name in PRESETS:
-        study = find_preset(name)
+    for name in STUDIES:
+        study = find_study(name)
         assert study["summary"]
-        assert study["study"] in (*study_page.KINDS, "comparison")
+        assert study["study"] in (*pages.STUDIES, "comparison")
     with pytest.raises(UnknownName, match="did you mean 'fastcot-figure"):
-        find_preset("fastcot-figure7")
+        find_study("fastcot-figure7")
 
 
 def test_a_glimpse_looks_only_where_it_is_wanted(light):

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from leapdecode_bench.measure import canvas, plots, scaling
+from leapdecode_bench.measure import canvas, plots, publish
 from leapdecode_bench.measure.cells import HEAD, cells
 from leapdecode_bench.measure.labels import shared_options, short_names
 from leapdecode_bench.measure.results import write_files
@@ -302,7 +302,7 @@ def test_unexplained_texts_are_pointed_out(tmp_path):
 
 
 def test_without_matplotlib_the_pages_come_without_plots(tmp_path, monkeypatch):
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    monkeypatch.setattr(publish, "find_spec", lambda name: None)
     write_files(large(), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "report.html",
@@ -334,7 +334,7 @@ def test_the_scaling_law_has_a_line_per_ngram_length():
     report["rows"].append(
         new_row("unguessable", "lookahead:ngram=9", random.Random(3), {"ngram": 9})
     )
-    lines = scaling.variants(report)
+    lines = plots.variants(report)
     assert list(lines) == ["N=3", "N=5", "N=5 budget=auto"]  # the control says nothing about size
     assert sorted(window for _, _, window in lines["N=5"]) == [7, 7, 15, 30]
     rows = [row for row in report["rows"] if row["method"] == "lookahead:window=30:ngram=5"]

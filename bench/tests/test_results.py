@@ -12,10 +12,9 @@ import commands
 import pytest
 
 from leapdecode.errors import ResultsError
-from leapdecode_bench.measure import plots
-from leapdecode_bench.measure.records import parse
+from leapdecode_bench.measure import publish
 from leapdecode_bench.measure.results import load, render
-from leapdecode_bench.measure.store import Store
+from leapdecode_bench.measure.store import Store, parse
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["report.html", "report.md", "results.json"]
@@ -224,7 +223,7 @@ def test_without_matplotlib_the_command_says_what_to_install(folder, tmp_path):
 
 
 def test_without_matplotlib_the_pages_are_written(folder, monkeypatch):
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    monkeypatch.setattr(publish, "find_spec", lambda name: None)
     assert sorted(path.name for path in render(folder).files) == PAGES
 
 

@@ -10,10 +10,10 @@ from leapdecode import SamplingParams
 from leapdecode.cli.app import app
 from leapdecode.model import embedded
 from leapdecode.reasoning import Tree, tasks
+from leapdecode_bench.measure.presets import TREES, tree_settings
 from leapdecode_bench.measure.trees.compare import COT, Comparison
 from leapdecode_bench.measure.trees.page import document, write
-from leapdecode_bench.measure.trees.presets import PRESETS, cells
-from leapdecode_bench.measure.trees.records import Times, TreeRecord, distinct, read
+from leapdecode_bench.measure.trees.records import Times, TreeRecord, distinct, store
 from leapdecode_bench.measure.trees.simulation import schedule, simulate
 from leapdecode_bench.measure.trees.summary import rows, simulation
 
@@ -64,11 +64,12 @@ def test_rows_say_what_is_equal_and_how_fast(records):
 
 
 def test_records_survive_a_file(records, tmp_path):
-    lines = "".join(one.line() for one in records)
-    (tmp_path / "trees.jsonl").write_text(lines + records[0].line()[:40])
-    found = read(tmp_path)
-    assert [one.line() for one in found] == [one.line() for one in records]
-    assert isinstance(found[0], TreeRecord)
+    kept = store(tmp_path)
+    kept.add(records)
+    path = tmp_path / "trees.jsonl"
+    path.write_text(path.read_text() + path.read_text()[:40])
+    assert kept.read() == records
+    assert isinstance(records[0], TreeRecord)
 
 
 def test_files_of_a_comparison(records, tmp_path):
@@ -79,7 +80,7 @@ def test_files_of_a_comparison(records, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "Algorithm 1, simulated" in page
     assert page.count("<svg") >= 4
-    assert (tmp_path / "schedule-scheduled.png").stat().st_size > 1000
+    assert (tmp_path / "plots" / "schedule-scheduled.png").stat().st_size > 1000
     assert json.loads((tmp_path / "compare.json").read_text()) == report
 
 
@@ -135,10 +136,10 @@ def test_a_simulation_is_bounded_by_the_target(records):
 
 
 def test_presets_are_combinations_of_settings():
-    assert len(list(cells("seed-table1"))) == 12
-    assert all(PRESETS[name]["summary"] for name in PRESETS)
-    for name in PRESETS:
-        assert all(cell["task"] in tasks.names() for cell in cells(name))
+    assert len(list(tree_settings("seed-table1"))) == 12
+    assert all(TREES[name]["summary"] for name in TREES)
+    for name in TREES:
+        assert all(cell["task"] in tasks.names() for cell in tree_settings(name))
 
 
 def command(*arguments):
@@ -181,7 +182,7 @@ def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
     (tmp_path / "trees.jsonl").write_text(lines[0] + "\n" + lines[1][:50])  # killed half-way
     assert command(*few, "--resume").exit_code == 0
     assert (tmp_path / "trees.jsonl").read_text().splitlines()[0] == lines[0]
-    assert len(read(tmp_path)) == 2
+    assert len(store(tmp_path).read()) == 2
     assert Tree.from_json(json.loads((tmp_path / "question-0.json").read_text())).chosen is not None
     other = command(*few, "--resume", "--seed", 5)
     assert other.exit_code == 2

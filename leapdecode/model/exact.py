@@ -33,7 +33,7 @@ from leapdecode.model.sequence_cache import SequenceCache
 LOG = logging.getLogger("leapdecode")
 FORMAT = 12  # of what is kept on disk
 # The least rows of a forward. Fewer take other kernels on the CPUs seen so far, and fewer than 16
-# on an H100 (docs/findings/2026-11-23-row-counts-with-amx.md, ...-recorded-forwards-on-an-h100.md).
+# on an H100 (bench/findings: row-counts-with-amx, recorded-forwards-on-an-h100).
 UNITS = {"cpu": 4, "cuda": 16}
 HALF_UNIT = GRAIN  # with half weights, on a CPU
 MOST_ROWS = 128

@@ -19,7 +19,7 @@ from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET
 # times the unit: numbers of rows that are compared, in this order; those between are believed
 SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)
 # Where visible slots may end within a block of 512. Sums over keys are cut into other pieces at 256
-# and 320 on CPUs, which shows behind one context in five (docs/findings/2026-11-24-ends-...).
+# and 320 on CPUs, which shows behind one context in five (bench/findings/2026-11-24-ends-...).
 ENDS = (64, 128, 192, 384, 448)
 UNDECIDED = ("batches", "crossing")  # True, False, or None
 

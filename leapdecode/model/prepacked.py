@@ -291,7 +291,7 @@ def gains(model: Any) -> bool:
     """Whether forwards of several rows take less time by packed layers: in float32, and in bfloat16
     where the processor multiplies in it.
 
-    Figures: docs/findings/2026-11-24-prepacked-weights.md.
+    Figures: bench/findings/2026-11-24-prepacked-weights.md.
     """
     dtypes = {layer.weight.dtype for layer in linear_layers(model)}
     return dtypes <= ({torch.float32, torch.bfloat16} if multiplies_halves() else {torch.float32})

@@ -1,6 +1,5 @@
 """`leapdecode bench`: methods against plain decoding on tasks, as a sceptic would measure."""
 
-import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -8,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import counting_progress, print_json, reports_errors
+from leapdecode.cli.common import print_json, reports_errors
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import JsonOption, OtherBudgetOption, RayOption
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import parse_methods
+from leapdecode_bench.cli.measuring import measure_bench
 from leapdecode_bench.cli.paper import EVERY, run_paper
-from leapdecode_bench.cli.results import note_plots, note_rows, resuming, show
+from leapdecode_bench.cli.results import note_plots, note_rows, show
 from leapdecode_bench.measure.presets import PAPERS, find_preset
 
 ROOT = Path("leapdecode-bench")
@@ -110,12 +110,12 @@ def bench(
       leapdecode bench --preset ouroboros-table2 -m path/to/model --draft path/to/draft --data sets
     """
     if preset in PAPERS or baseline is not None:
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "methods": methods, "tasks": tasks, "limit": limit, "rounds": rounds, "data": data,
             "batch_size": batch_size, "max_tokens": max_tokens, "seed": seed, "output": output,
             "resume": resume, "json": json, "baseline": baseline, "ray": ray,
         }  # fmt: skip
-        run_paper(preset, models, given)
+        run_paper(preset, models, options)
         return
     from leapdecode_bench.measure.store import Store
 
@@ -135,22 +135,24 @@ def bench(
     if resume:
         Store.check_resumable(ROOT, output)
     llm = models.open(prefix_cache=False)  # every text counts its own prompt
-    asked = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
-    work = prepare(llm, *asked)
-    check_spread(ray, work)
+    settings_of_bench = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
+    measuring = prepare(llm, *settings_of_bench)
+    check_spread(ray, measuring)
     settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
     from leapdecode_bench.measure.facts import facts
 
-    run = facts(work, models.draft, settings)
+    run = facts(measuring, models.draft, settings)
     store = Store.open(ROOT, output, run, resume)
-    measure(work, store, make=partial(opened, models, asked) if ray else None)
-    report = finish(work, store, run)
+    measure_bench(
+        measuring, store, make=partial(opened, models, settings_of_bench) if ray else None
+    )
+    report = finish(measuring, store, run)
     note_plots()
     if json:
         print_json(report)
     else:
         show(report, store.folder)
-    ours = {one["label"] for one in run["contenders"] if not one["peer"]}
+    ours = {contender["label"] for contender in run["contenders"] if not contender["peer"]}
     if any(row["unexplained"] for row in report["rows"] if row["method"] in ours):
         raise typer.Exit(1)
 
@@ -182,57 +184,37 @@ def prepare(
     contenders += other_engines(peers, llm) if peers else []
     workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup, data)
     note_rows(workloads)
-    check_sampling(contenders, [work.sampling or sampling for work in workloads])
+    check_sampling(contenders, [workload.sampling or sampling for workload in workloads])
     return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
 
 
-def opened(models: Models, asked: tuple[Any, ...]) -> Any:
+def opened(models: Models, settings: tuple[Any, ...]) -> Any:
     """The bench in a worker's process."""
-    return prepare(models.open(prefix_cache=False), *asked)
+    return prepare(models.open(prefix_cache=False), *settings)
 
 
-def check_spread(ray: bool, work: Any) -> None:
+def check_spread(ray: bool, measuring: Any) -> None:
     """Raise `OptionError` where workers would keep what belongs into one folder."""
-    kept = [one.name for one in work.workloads if one.answers]
-    if ray and kept:
+    judged = [workload.name for workload in measuring.workloads if workload.answers]
+    if ray and judged:
         raise OptionError(
-            f"answers to {kept[0]} are kept for a judge, by one process; leave out --ray"
+            f"answers to {judged[0]} are kept for a judge, by one process; leave out --ray"
         )
 
 
-def measure(work: Any, store: Any, program: str = "leapdecode", make: Any = None) -> None:
-    """Run what is missing, with a progress bar on stderr where that is a terminal; with `make` on a
-    Ray cluster. Answers that a judge elsewhere reads are kept in the folder.
-    """
-    from leapdecode.cluster.parts import run
-    from leapdecode_bench.measure.answers import answers_of
-
-    answers = answers_of(work, store.folder)
-    done = {record.key for record in store.read()}
-    with counting_progress() as progress:
-        bar = progress.add_task("measuring", total=work.total, completed=len(done))
-        try:
-            for records in run(work, done, make):
-                if records:
-                    store.add(records)
-                progress.update(bar, advance=len(records), description=work.doing)
-        except KeyboardInterrupt:
-            again = resuming(sys.argv[1:], store.folder, program)
-            typer.echo(f"\nstopped; go on with\n  {again}", err=True)
-            raise
-    answers.write()
-
-
-def finish(work: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
+def finish(measuring: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
     """The document, and its files in the folder, of the records and of what forwards cost here."""
     from leapdecode.model.cost import measured_on, row_costs
     from leapdecode_bench.measure.perplexity import perplexities
     from leapdecode_bench.measure.results import render
 
-    runner, batch = work.llm.runner, work.batch_size
+    runner, batch = measuring.llm.runner, measuring.batch_size
     costs = [asdict(cost) for cost in row_costs(runner, batch)]
-    found: dict[str, Any] = {"row_costs": costs, "row_costs_measured": measured_on(runner, batch)}
-    if whole := perplexities(work.llm, work.workloads):
-        found["perplexity"] = whole
-    store.describe(run | found)
+    measured: dict[str, Any] = {
+        "row_costs": costs,
+        "row_costs_measured": measured_on(runner, batch),
+    }
+    if whole := perplexities(measuring.llm, measuring.workloads):
+        measured["perplexity"] = whole
+    store.describe(run | measured)
     return render(store.folder).report

@@ -14,14 +14,13 @@ from leapdecode.cli.common import (
     print_json,
     print_line,
     print_page,
-    print_table,
     reports_errors,
 )
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import JsonOption
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import PLAIN, parse_methods
-from leapdecode_bench.cli.results import note_rows
+from leapdecode_bench.cli.results import note_rows, show_table
 
 METHODS = "jacobi:block=16,jacobi:window=15,lookahead,auto"
 PROFILES = "profiles.json"
@@ -88,9 +87,9 @@ def compare_models(
     from leapdecode_bench.measure.workloads import check_tasks
 
     folder = needed(output)
-    chosen = [one for one in parse_methods(settings["methods"]) if one[0] != PLAIN]
+    chosen = [method for method in parse_methods(settings["methods"]) if method[0] != PLAIN]
     in_blocks = [("jacobi", {"block": size}) for size in sizes_of(settings["blocks"])]
-    chosen += [one for one in in_blocks if one not in chosen]
+    chosen += [method for method in in_blocks if method not in chosen]
     if settings["baseline"] in names_of(models.model, settings["also"]):
         raise OptionError(f"{settings['baseline']} is the baseline; name a trained model with -m")
     check_tasks(settings["task"])
@@ -110,7 +109,7 @@ def sizes_of(blocks: str | None) -> list[int]:
 
 def names_of(model: str, also: str | None) -> list[str]:
     """The trained models; raises `OptionError` where two would share a folder of results."""
-    names = [model, *(one.strip() for one in (also or "").split(",") if one.strip())]
+    names = [model, *(name.strip() for name in (also or "").split(",") if name.strip())]
     folders = [Path(name).name for name in names]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:
@@ -132,21 +131,21 @@ def evaluated(
         llm = replace(models, model=name).open(prefix_cache=False)
         check_drafts(llm, [method for method, _ in methods])
         first = not runs  # the baseline's other methods are measured once
-        work, facts = prepared(llm, base, methods, methods if first else (), settings)
+        measuring, facts = prepared(llm, base, methods, methods if first else (), settings)
         runs.append(facts)
-        place = folder / Path(name).name
-        entries, records = measured(work, facts, place, resume)
+        model_folder = folder / Path(name).name
+        entries, records = measured(measuring, facts, model_folder, resume)
         rows += summary.rows_of(name, baseline, records, entries)
-        for model, one in [(baseline, base), (name, llm)] if first else [(name, llm)]:
-            found = profiled(model, one, work, settings, place)
-            profiles |= {(model, task): values for task, values in found["tasks"].items()}
-            views += found["views"]
+        for model, known in [(baseline, base), (name, llm)] if first else [(name, llm)]:
+            profile = profiled(model, known, measuring, settings, model_folder)
+            profiles |= {(model, task): values for task, values in profile["tasks"].items()}
+            views += profile["views"]
         if taken := summary.training_cost(Path(name)):
             cost[name] = taken
-    report = summary.document(rows, profiles, baseline, runs[0])
-    report |= {"cost": cost, "views": views}
-    page.write(folder, report)
-    return report
+    document = summary.document(rows, profiles, baseline, runs[0])
+    document |= {"cost": cost, "views": views}
+    page.write(folder, document)
+    return document
 
 
 def prepared(
@@ -161,57 +160,62 @@ def prepared(
     sampling = SamplingParams(max_tokens=settings["max_tokens"], seed=settings["seed"])
     workloads = build(settings["task"], llm, settings["limit"], settings["seed"], sampling)
     note_rows(workloads)
-    work = bench_of(
+    measuring = bench_of(
         llm, base, methods, besides, workloads, sampling, settings["rounds"],
         settings["batch_size"],
     )  # fmt: skip
-    return work, facts(work, None, [settings])
+    return measuring, facts(measuring, None, [settings])
 
 
 def measured(
-    work: Any, facts: dict[str, Any], place: Path, resume: bool
+    measuring: Any, facts: dict[str, Any], folder: Path, resume: bool
 ) -> tuple[list[Any], list[Any]]:
     """The contenders and the records of a bench, those that are missing measured now."""
-    from leapdecode_bench.cli.bench import measure
+    from leapdecode_bench.cli.measuring import measure_bench
     from leapdecode_bench.measure.results import Entry
     from leapdecode_bench.measure.store import Store
 
-    store = Store.open(place.parent, place, facts, resume and (place / "run.json").exists())
-    measure(work, store)
-    return [Entry(one.label, one.options) for one in work.contenders], store.read()
+    store = Store.open(folder.parent, folder, facts, resume and (folder / "run.json").exists())
+    measure_bench(measuring, store)
+    return [
+        Entry(contender.label, contender.options) for contender in measuring.contenders
+    ], store.read()
 
 
 def profiled(
-    name: str, llm: Any, work: Any, settings: Mapping[str, Any], place: Path
+    name: str, llm: Any, measuring: Any, settings: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
     """What no clock decides of a model, by task, with its first trajectories; kept in a file."""
     from leapdecode.training.collect import Collecting
     from leapdecode_bench.measure.cllm.evaluate import answers_of, described, profile
 
-    path = place / f"{Path(name).name}-{PROFILES}"
+    path = folder / f"{Path(name).name}-{PROFILES}"
     if path.exists():
         return dict(json_of.loads(path.read_text(encoding="utf-8")))
     counting = Collecting(settings["block"], settings["max_tokens"], batch_size=16)
-    found: dict[str, Any] = {"tasks": {}, "views": []}
+    profiles: dict[str, Any] = {"tasks": {}, "views": []}
     with counting_progress() as progress:
-        total = sum(-(-len(one.prompts) // counting.batch_size) for one in work.workloads)
+        total = sum(
+            -(-len(workload.prompts) // counting.batch_size) for workload in measuring.workloads
+        )
         bar = progress.add_task(f"trajectories of {name}", total=total)
-        for one in work.workloads:
-            answers = answers_of(one.name, settings["limit"], settings["seed"])
-            made = profile(llm, name, one, answers, counting, lambda: progress.advance(bar))
-            found["tasks"][one.name] = described(made)
-            found["views"].append(vars(made.view))
-    path.write_text(json_of.dumps(found) + "\n", encoding="utf-8")
-    return found
+        for workload in measuring.workloads:
+            answers = answers_of(workload.name, settings["limit"], settings["seed"])
+            profiled_task = profile(
+                llm, name, workload, answers, counting, lambda: progress.advance(bar)
+            )
+            profiles["tasks"][workload.name] = described(profiled_task)
+            profiles["views"].append(vars(profiled_task.view))
+    path.write_text(json_of.dumps(profiles) + "\n", encoding="utf-8")
+    return profiles
 
 
 def show(report: Mapping[str, Any], folder: Path) -> None:
     """The tables, what has collapsed, and where the page is."""
-    from leapdecode_bench.measure.cllm.page import HEAD, cells, tasks_of, warnings
+    from leapdecode_bench.measure.cllm.page import tables, warnings
 
-    for task in tasks_of(report["rows"]):
-        rows = [cells(row) for row in report["rows"] if row["task"] == task]
-        print_table(HEAD, rows, names=2, title=task)
+    for table in tables(report["rows"]):
+        show_table(table)
     for text in warnings(report["rows"]):
         print_line(text, style="bold")
     print_page(folder)

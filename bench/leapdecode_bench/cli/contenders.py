@@ -11,12 +11,12 @@ PLAIN = "autoregressive"
 EXTRAS = ("budget=", "row_budget=", "verification=", "exact=", "scheduler=")
 
 
-def parse_methods(wanted: str, budget: str = "auto") -> list[tuple[str, dict[str, Any]]]:
+def parse_methods(methods: str, budget: str = "auto") -> list[tuple[str, dict[str, Any]]]:
     """(method, options) pairs with plain decoding first; raises user errors with suggestions."""
-    if not wanted.strip():
+    if not methods.strip():
         raise OptionError("--methods is empty; `leapdecode methods` lists them")
-    found: list[tuple[str, dict[str, Any]]] = [(PLAIN, {})]
-    for part in filter(None, (part.strip() for part in wanted.split(","))):
+    parsed: list[tuple[str, dict[str, Any]]] = [(PLAIN, {})]
+    for part in filter(None, (part.strip() for part in methods.split(","))):
         name, *pairs = part.split(":")
         find(name)
         extras = dict(pair.split("=", 1) for pair in pairs if pair.startswith(EXTRAS))
@@ -42,9 +42,9 @@ def parse_methods(wanted: str, budget: str = "auto") -> list[tuple[str, dict[str
 
             check_budget(limit)
             options["budget"] = limit
-        if (name, options) not in found:
-            found.append((name, options))
-    return found
+        if (name, options) not in parsed:
+            parsed.append((name, options))
+    return parsed
 
 
 def parse_exact(value: str) -> bool:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leapdecode.cli.common import print_line, print_page, print_table
+from leapdecode.cli.common import print_line, print_page
 from leapdecode.cli.distill import HELD_OUT, agreed
+from leapdecode_bench.cli.results import show_table
+from leapdecode_bench.measure.pages import table_of
 
 
 def measured(
@@ -14,22 +16,22 @@ def measured(
 ) -> dict[str, Any]:  # fmt: skip
     """What the draft of `llm` brings, on prompts that it has not seen."""
     from leapdecode.training.distill import DRAFT
-    from leapdecode_bench.cli.bench import measure
+    from leapdecode_bench.cli.measuring import measure_bench
     from leapdecode_bench.measure.drafts import bench_of, document, write
     from leapdecode_bench.measure.facts import facts
     from leapdecode_bench.measure.results import Entry
     from leapdecode_bench.measure.store import Store
 
     workloads = workloads_of(llm, test, held_out, sampling)
-    work = bench_of(llm, alone(llm), workloads, sampling)
-    run = facts(work, str(folder / DRAFT), [test])
-    place = folder / "bench"
-    store = Store.open(folder, place, run, resume=(place / "run.json").exists())
-    measure(work, store)
+    measuring = bench_of(llm, alone(llm), workloads, sampling)
+    run = facts(measuring, str(folder / DRAFT), [test])
+    results = folder / "bench"
+    store = Store.open(folder, results, run, resume=(results / "run.json").exists())
+    measure_bench(measuring, store)
     prompts = [prompt for workload in workloads for prompt in workload.prompts]
-    known = agreed(llm, prompts, sampling, size) | {"run": run}
-    entries = [Entry(contender.label, contender.options) for contender in work.contenders]
-    report = document(store.read(), entries, known)
+    agreement = agreed(llm, prompts, sampling, size) | {"run": run}
+    entries = [Entry(contender.label, contender.options) for contender in measuring.contenders]
+    report = document(store.read(), entries, agreement)
     write(folder, report)
     return report
 
@@ -61,10 +63,10 @@ def workloads_of(llm: Any, test: str | None, held_out: Sequence[Any], sampling: 
 def show(report: Mapping[str, Any], folder: Path) -> None:
     """Agreement, the table, and where draft and page are."""
     from leapdecode.training.distill import DRAFT, agreement_text
-    from leapdecode_bench.measure.drafts import HEAD, cells
+    from leapdecode_bench.measure.drafts import COLUMNS
 
     print_line(agreement_text(report))
-    print_table(HEAD, [cells(row) for row in report["rows"]], names=2)
+    show_table(table_of(COLUMNS, report["rows"], names=2))
     held = ", ".join(f"{100 * share:.0f}%" for share in report["held"])
     print_line(f"drafts of which at least 1, 2, ... tokens held: {held}")
     print_page(folder)

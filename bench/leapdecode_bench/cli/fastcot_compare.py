@@ -1,12 +1,15 @@
 """`leapdecode fastcot compare`: ways to answer against each other, and the paper's studies."""
 
+import json as json_of
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import print_json, print_page, print_table, reports_errors
+from leapdecode.cli.common import counting_progress, print_json, print_page, reports_errors, waiting
 from leapdecode.cli.fastcot import (
     SAYING,
     BatchSizeOption,
@@ -23,9 +26,11 @@ from leapdecode.cli.fastcot import (
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import JsonOption, RayOption, parse_options
 from leapdecode.errors import OptionError
-from leapdecode_bench.cli.tree_compare import place
+from leapdecode_bench.cli.measuring import measure, results_folder
+from leapdecode_bench.cli.results import show_table
 from leapdecode_bench.measure.fastcot.contenders import DEFAULT, KINDS, Wanted, wanted
-from leapdecode_bench.measure.fastcot.presets import PRESETS, find_preset
+from leapdecode_bench.measure.pages import table_of
+from leapdecode_bench.measure.presets import STUDIES, find_study
 
 CALIBRATION, MAX_LOSS = 50, 0.03
 METHODS = f"by comma: {', '.join(KINDS)}; each may name a method, as cot:auto or fastcot:lookahead"
@@ -37,7 +42,7 @@ def compare(
     task: TaskOption = "math",
     methods: Annotated[str, typer.Option(help=METHODS)] = ",".join(DEFAULT),
     preset: Annotated[
-        str | None, typer.Option(help=f"a study of the paper: {', '.join(PRESETS)}")
+        str | None, typer.Option(help=f"a study of the paper: {', '.join(STUDIES)}")
     ] = None,
     limit: Annotated[int, typer.Option(help="questions")] = 200,
     max_loss: Annotated[
@@ -97,7 +102,7 @@ def compare(
         "unchanged": unchanged, "confidence": confidence, "window": window, "trigger": trigger,
         "shots": shots, "batch_size": batch_size, "seed": seed, "seeds": seeds, "preset": preset,
     }  # fmt: skip
-    study = find_preset(preset) if preset else {"study": "comparison", "tasks": [task]}
+    study = find_study(preset) if preset else {"study": "comparison", "tasks": [task]}
     tasks = study.get("tasks", [task])
     compare_tasks(models, settings, study, tasks, output, resume, json, ray)
 
@@ -110,30 +115,28 @@ def compare_tasks(
 
     Ends the command with 1 where an exact part is not what cot's rationale begins with.
     """
-    from leapdecode_bench.cli.fastcot_run import compared, studied
-
     preset = settings["preset"]
     compares = study["study"] == "comparison"
-    wanted = check(settings, tasks, compares)
+    contenders = check(settings, tasks, compares)
     if resume and not compares:
         raise OptionError(f"--resume goes on with comparisons; {preset} is asked anew")
-    folder = place(output, resume, "fastcot")
+    folder = results_folder(output, resume, "fastcot")
     llm = models.open()
     if not compares:
         report = studied(llm, settings, study, folder)
         print_json(report) if json else show_study(report, str(study["study"]), folder)
         return
-    check_drafts(llm, [one.method for one in wanted])
+    check_drafts(llm, [contender.method for contender in contenders])
     reports, spreading = [], models if ray else None
     for name in tasks:
         inner = folder / name.partition("=")[0] if preset else folder
-        asked = {**settings, "task": name}
-        reports.append(compared(llm, asked, wanted, inner, resume, spreading))
+        task_settings = {**settings, "task": name}
+        reports.append(compared(llm, task_settings, contenders, inner, resume, spreading))
         if not json:
             show_comparison(reports[-1], inner)
     if json:
         print_json(merged(reports, preset))
-    if any(row["rationale_equal"] is False for one in reports for row in one["rows"]):
+    if any(row["rationale_equal"] is False for contender in reports for row in contender["rows"]):
         raise typer.Exit(1)
 
 
@@ -142,7 +145,7 @@ def check(settings: Mapping[str, Any], tasks: Sequence[str], compares: bool) -> 
     from leapdecode.reasoning.fastcot.calibration import check_loss, check_step
     from leapdecode_bench.measure.fastcot.contenders import contenders
 
-    wanted = wanted_of(settings["methods"])
+    chosen = wanted_of(settings["methods"])
     for count in ("limit", "seeds"):
         checked_count(f"--{count}", settings[count])
     if settings["calibration"] < 0:
@@ -151,13 +154,13 @@ def check(settings: Mapping[str, Any], tasks: Sequence[str], compares: bool) -> 
     check_loss(loss_of(settings))
     if settings["max_loss"] is not None and settings["iterations"] is not None:
         raise OptionError("--iterations gives bounds and --max-loss finds one; choose one of them")
-    contenders(wanted, bounds_of(settings) or [0], *early_of(settings))
-    if calibrates(settings, wanted) and not settings["calibration"]:
+    contenders(chosen, bounds_of(settings) or [0], *early_of(settings))
+    if calibrates(settings, chosen) and not settings["calibration"]:
         raise OptionError("--calibration 0 leaves no question to calibrate by; give --iterations")
     count = settings["limit"] + (settings["calibration"] if compares else 0)
     for task in tasks:
         source_of(task, settings["shots"]).questions(count, settings["seed"], settings["shots"])
-    return wanted
+    return chosen
 
 
 def loss_of(settings: Mapping[str, Any]) -> float:
@@ -171,9 +174,11 @@ def bounds_of(settings: Mapping[str, Any]) -> list[int] | None:
     return None if written is None else numbers("--iterations", written, int, 0)
 
 
-def calibrates(settings: Mapping[str, Any], wanted: Sequence[Any]) -> bool:
+def calibrates(settings: Mapping[str, Any], contenders: Sequence[Any]) -> bool:
     """Whether a bound is to be found."""
-    return settings["iterations"] is None and any(one.kind.bounded for one in wanted)
+    return settings["iterations"] is None and any(
+        contender.kind.bounded for contender in contenders
+    )
 
 
 def early_of(settings: Mapping[str, Any]) -> tuple[list[int], list[float], int | str]:
@@ -195,10 +200,10 @@ def merged(reports: list[dict[str, Any]], preset: str | None) -> dict[str, Any]:
     return {
         "schema": 1,
         "preset": preset,
-        "rows": [{"task": one["task"]} | row for one in reports for row in one["rows"]],
-        "calibration": {one["task"]: one["calibration"] for one in reports},
-        "calibrations": {one["task"]: one["calibrations"] for one in reports},
-        "run": {one["task"]: one["run"] for one in reports},
+        "rows": [{"task": report["task"]} | row for report in reports for row in report["rows"]],
+        "calibration": {report["task"]: report["calibration"] for report in reports},
+        "calibrations": {report["task"]: report["calibrations"] for report in reports},
+        "run": {report["task"]: report["run"] for report in reports},
     }
 
 
@@ -214,20 +219,129 @@ def wanted_of(methods: str) -> list[Any]:
     return contenders
 
 
+def compared(
+    llm: Any,
+    settings: Mapping[str, Any],
+    chosen: Sequence[Any],
+    folder: Path,
+    resume: bool,
+    spreading: Models | None,
+) -> dict[str, Any]:
+    """Compare what is missing in the folder, then write the page; the document. The workers of a
+    Ray cluster do it where `spreading` says which models they open.
+    """
+    from leapdecode_bench.measure.facts import described
+    from leapdecode_bench.measure.fastcot import page, records
+    from leapdecode_bench.measure.fastcot.compare import Comparison, parted
+    from leapdecode_bench.measure.fastcot.contenders import contenders
+
+    source = source_of(settings["task"], settings["shots"])
+    drawn = (settings["calibration"], settings["limit"], settings["seed"], settings["shots"])
+    first, questions = parted(source, *drawn)
+    # resumed runs have the same questions, as the last batch holds what is left of them
+    facts = {key: value for key, value in settings.items() if key != "limit"}
+    run = described(llm) | facts | {"questions": settings["limit"]}
+    store = records.store(folder)
+    store.begin(run, resume)
+    calibrations = (
+        calibrated(llm, settings, chosen, first, folder) if calibrates(settings, chosen) else {}
+    )
+    bounds = {method: [calibration.iterations] for method, calibration in calibrations.items()}
+    every = contenders(chosen, bounds or bounds_of(settings) or [], *early_of(settings))
+    parts = (every, questions, settings["batch_size"], settings["trigger"], settings["seed"])
+    make = partial(opened, spreading, parts) if spreading else None
+    measure(Comparison(llm, *parts), store, make=make)
+    document = page.document(
+        store.read(), [calibration.key for calibration in every], calibrations, run
+    )
+    page.write(folder, document)
+    return document
+
+
+def opened(models: Models, parts: tuple[Any, ...]) -> Any:
+    """The comparison in a worker's process."""
+    from leapdecode_bench.measure.fastcot.compare import Comparison
+
+    return Comparison(models.open(), *parts)
+
+
+def calibrated(
+    llm: Any, settings: Mapping[str, Any], chosen: Sequence[Any], questions: Sequence[Any],
+    folder: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """The bound of FastCoT with each method that needs one, kept in the folder."""
+    from leapdecode.reasoning.fastcot import Answerer, plan_of
+    from leapdecode.reasoning.fastcot.calibration import Calibration, calibrate
+
+    path = folder / "calibration.json"
+    saved = json_of.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    calibrations = {method: Calibration.parse(contender) for method, contender in saved.items()}
+    for contender in chosen:
+        if not contender.kind.bounded or contender.bound_of in calibrations:
+            continue
+        plan = plan_of(contender.bounding, early_of(settings)[2], contender.options)
+        with waiting(f"calibrating {contender.bound_of}"):
+            answerer = Answerer(llm, settings["batch_size"], settings["trigger"])
+            calibrations[contender.bound_of] = calibrate(
+                answerer, questions, plan, loss_of(settings), settings["step"]
+            )
+        saved = {method: asdict(contender) for method, contender in calibrations.items()}
+        path.write_text(json_of.dumps(saved) + "\n", encoding="utf-8")
+    return calibrations
+
+
+def studied(
+    llm: Any, settings: Mapping[str, Any], study: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    """One of the paper's figures as rows, with its page; the document."""
+    from leapdecode_bench.measure.facts import described
+    from leapdecode_bench.measure.fastcot import page, records
+
+    kind = study["study"]
+    run = described(llm) | dict(settings)
+    records.store(folder).begin(run, resume=False)
+    with counting_progress() as progress:
+        bar = progress.add_task(settings["preset"], total=None)
+        rows = _rows(llm, settings, study, lambda: progress.update(bar, advance=1))
+    task = None if kind == "row_costs" else settings["task"]
+    document = page.study_document(settings["preset"], task, rows, run)
+    page.write_study(folder, document, kind, study["summary"])
+    return document
+
+
+def _rows(
+    llm: Any, settings: Mapping[str, Any], study: Mapping[str, Any], tick: Any
+) -> list[dict[str, Any]]:
+    from leapdecode.reasoning.fastcot import Answerer, plan_of
+    from leapdecode_bench.measure.fastcot.studies import corrupted, curves, plans, row_costs_of
+
+    if study["study"] == "row_costs":
+        return row_costs_of(llm)
+    source = source_of(settings["task"], settings["shots"])
+    questions = source.questions(settings["limit"], settings["seed"], settings["shots"])
+
+    def make() -> Any:
+        return Answerer(llm, settings["batch_size"], settings["trigger"])
+
+    if study["study"] == "corrupted":
+        plan = plan_of("autoregressive")
+        return corrupted(make, questions, plan, study["left"], settings["seeds"], tick)
+    windows = study.get("windows", [early_of(settings)[2]])
+    by_name = plans(study["contenders"], windows)
+    return curves(make, questions, by_name, settings["step"], tick)
+
+
 def show_comparison(report: Mapping[str, Any], folder: Path) -> None:
     """The table, the bound, and where the page is."""
-    from leapdecode_bench.measure.fastcot.page import SHORT, cells
+    from leapdecode_bench.measure.fastcot.page import ON_A_TERMINAL
 
-    rows = [[cells(row)[name] for name in SHORT] for row in report["rows"]]
-    print_table(SHORT, rows, title=str(report["task"]))
+    show_table(table_of(ON_A_TERMINAL, report["rows"], title=str(report["task"])))
     print_page(folder)
 
 
 def show_study(report: Mapping[str, Any], study: str, folder: Path) -> None:
     """The rows of a study, and where the page is."""
-    from leapdecode_bench.measure.fastcot.study_page import KINDS
+    from leapdecode_bench.measure.fastcot.page import STUDIES
 
-    kind = KINDS[study]
-    rows = [kind.cells(row) for row in report["rows"]]
-    print_table(kind.head, rows, kind.names, report["preset"])
+    show_table(table_of(STUDIES[study].columns, report["rows"], title=report["preset"]))
     print_page(folder)

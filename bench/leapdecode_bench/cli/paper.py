@@ -6,7 +6,7 @@ from typing import Any
 
 from leapdecode.cli.model_options import Models
 from leapdecode.errors import OptionError
-from leapdecode_bench.measure.presets import PAPERS, PRESETS
+from leapdecode_bench.measure.presets import PAPERS, PRESETS, find_preset, tree_settings
 
 EVERY = (*PRESETS, *PAPERS)
 CLLM = "cllm-table1"
@@ -15,23 +15,23 @@ MOST_SHOTS = 8  # a set shows as many worked examples as its paper, and has no m
 MOST_CALIBRATING = 50  # questions; with few asked as many calibrate
 
 
-def run_paper(preset: str, models: Models, given: Mapping[str, Any]) -> None:
+def run_paper(preset: str, models: Models, options: Mapping[str, Any]) -> None:
     """Measure what a preset stands for; `given` are the bench's other options by name."""
-    if given["baseline"] is not None:
+    if options["baseline"] is not None:
         if preset != CLLM:
             raise OptionError(f"--baseline goes with --preset {CLLM}, not {preset}")
-        return _cllm(models, given)
+        return _cllm(models, options)
     paper = PAPERS[preset]
-    if given["methods"] is not None:
+    if options["methods"] is not None:
         raise OptionError(
             f"--preset {preset} is measured by `leapdecode {paper.command}`, whose rows are the "
             "paper's; leave --methods out"
         )
-    tasks = paper.tasks_of(models.model, given["data"])
-    if given["tasks"] is not None:
-        tasks = [one.strip() for one in given["tasks"].split(",") if one.strip()]
+    tasks = paper.tasks_of(models.model, options["data"])
+    if options["tasks"] is not None:
+        tasks = [task.strip() for task in options["tasks"].split(",") if task.strip()]
     measure = {"tree compare": _trees, "fastcot compare": _answers}[paper.command]
-    return measure(preset, models, explicit(tasks, given["data"]), given)
+    return measure(preset, models, explicit(tasks, options["data"]), options)
 
 
 def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
@@ -42,67 +42,65 @@ def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
     from leapdecode_bench.measure.public import check, is_public
     from leapdecode_bench.tasks.public.loading import named
 
-    found = []
+    names = []
     for task in tasks:
         name, colon, length = task.partition(":max_tokens=")
         if is_public(name):
             check(name, data)
-            place = named(name, data)
-            name = name if place.path is None else f"{name.partition('=')[0]}={place.path}"
-        found.append(f"{name}{colon}{length}")
-    return found
+            source = named(name, data)
+            name = name if source.path is None else f"{name.partition('=')[0]}={source.path}"
+        names.append(f"{name}{colon}{length}")
+    return names
 
 
-def _trees(preset: str, models: Models, tasks: Sequence[str], given: Mapping[str, Any]) -> None:
+def _trees(preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any]) -> None:
     """SEED: a tree search a question, by every row's strategy."""
     from leapdecode_bench.cli.tree_compare import compare_cells
-    from leapdecode_bench.measure.trees.presets import cells
 
     usual = {
         "task": "", "thoughts": 3, "temperature": 1.0, "k_config": None, "verification": "seeded",
     }  # fmt: skip
     fixed = {
         "breadth": 1, "depth": None, "search": "breadth_first", "evaluator": "value",
-        "method": None, "batch_size": 8, "limit": given["limit"], "seed": given["seed"],
-        "strategies": list(ROWS),
+        "method": None, "batch_size": 8, "limit": options["limit"], "seed": options["seed"],
+        "budget": "none", "strategies": list(ROWS),
     }  # fmt: skip
-    every = [usual | cell for cell in cells(preset, task=list(tasks))]
-    output, resume, json = given["output"], given["resume"], given["json"]
-    compare_cells(models, every, fixed, output, resume, json, True, given["ray"])
+    every = [usual | cell for cell in tree_settings(preset, task=list(tasks))]
+    output, resume, json = options["output"], options["resume"], options["json"]
+    compare_cells(models, every, fixed, output, resume, json, True, options["ray"])
 
 
-def _answers(preset: str, models: Models, tasks: Sequence[str], given: Mapping[str, Any]) -> None:
+def _answers(preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any]) -> None:
     """FastCoT: answers at a calibrated bound beside the whole chain's."""
     from leapdecode.cli.fastcot import SAYING
     from leapdecode_bench.cli.fastcot_compare import compare_tasks
     from leapdecode_bench.measure.fastcot.contenders import DEFAULT
 
     settings = {
-        "task": tasks[0], "methods": ",".join(DEFAULT), "limit": given["limit"],
-        "max_loss": None, "calibration": min(MOST_CALIBRATING, given["limit"]), "step": 1,
+        "task": tasks[0], "methods": ",".join(DEFAULT), "limit": options["limit"],
+        "max_loss": None, "calibration": min(MOST_CALIBRATING, options["limit"]), "step": 1,
         "iterations": None, "unchanged": "2", "confidence": "0", "window": None,
-        "trigger": SAYING, "shots": MOST_SHOTS, "batch_size": 8, "seed": given["seed"],
+        "trigger": SAYING, "shots": MOST_SHOTS, "batch_size": 8, "seed": options["seed"],
         "seeds": 100, "preset": preset,
     }  # fmt: skip
     study = {"study": "comparison", "tasks": list(tasks)}
-    output, resume, json = given["output"], given["resume"], given["json"]
-    compare_tasks(models, settings, study, tasks, output, resume, json, given["ray"])
+    output, resume, json = options["output"], options["resume"], options["json"]
+    compare_tasks(models, settings, study, tasks, output, resume, json, options["ray"])
 
 
-def _cllm(models: Models, given: Mapping[str, Any]) -> None:
+def _cllm(models: Models, options: Mapping[str, Any]) -> None:
     """CLLM: the trained model and the one that it was trained from, in the same rounds."""
     from leapdecode_bench.cli.cllm_evaluate import compare_models
-    from leapdecode_bench.measure.presets import find_preset
 
-    if given["ray"]:
+    if options["ray"]:
         raise OptionError("two models are compared in one process; leave out --ray")
     preset = find_preset(CLLM)
-    tasks = given["tasks"] or preset.tasks_of(models.model, given["data"])
+    tasks = options["tasks"] or preset.tasks_of(models.model, options["data"])
     settings = {
-        "model": models.model, "baseline": given["baseline"], "also": None,
-        "task": ",".join(explicit(tasks.split(","), given["data"])),
-        "methods": given["methods"] or preset.methods, "blocks": None, "block": 16,
-        "limit": given["limit"], "rounds": given["rounds"], "batch_size": given["batch_size"],
-        "max_tokens": given["max_tokens"], "seed": given["seed"],
+        "model": models.model, "baseline": options["baseline"], "also": None,
+        "task": ",".join(explicit(tasks.split(","), options["data"])),
+        "methods": options["methods"] or preset.methods, "blocks": None, "block": 16,
+        "limit": options["limit"], "rounds": options["rounds"], "batch_size": options["batch_size"],
+        "max_tokens": options["max_tokens"], "seed": options["seed"],
     }  # fmt: skip
-    compare_models(models, settings, given["output"], given["resume"], given["json"])
+    compare_models(models, settings, options["output"], options["resume"], options["json"])

@@ -1,11 +1,12 @@
 """A bench's document on the terminal: the table, and where its page lies."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import typer
+
+from leapdecode.cli.common import print_table
 
 
 def show(report: dict[str, Any], folder: Path) -> None:
@@ -33,36 +34,33 @@ def show(report: dict[str, Any], folder: Path) -> None:
         console.print(escape(line), soft_wrap=True)
 
 
+def show_table(table: Any) -> None:
+    """Print a table of a page."""
+    print_table(table.head, table.rows, table.names, table.title or None)
+
+
 def remarks(report: dict[str, Any]) -> list[str]:
     """What stands under the table: shared options, the run's note, what a speed-up is."""
     from leapdecode_bench.measure.labels import shared_options
 
     shared = shared_options([row["method"] for row in report["rows"]])
-    found = [f"every {name} with {':'.join(options)}" for name, options in shared.items()]
-    found += [report["run"]["note"]] if report["run"].get("note") else []
+    lines = [f"every {name} with {':'.join(options)}" for name, options in shared.items()]
+    lines += [report["run"]["note"]] if report["run"].get("note") else []
     for task, value in report["run"].get("perplexity", {}).items():
-        found.append(f"perplexity of {task}: {value:.2f} per token")
-    return [*found, "speed-up over plain decoding: median of paired ratios, with its 95% interval"]
+        lines.append(f"perplexity of {task}: {value:.2f} per token")
+    return [*lines, "speed-up over plain decoding: median of paired ratios, with its 95% interval"]
 
 
 def note_plots() -> None:
     """Say on stderr that there are no plots, where they cannot be drawn."""
-    from leapdecode_bench.measure import plots
+    from leapdecode_bench.measure.publish import available
     from leapdecode_bench.measure.report import NO_PLOTS
 
-    if not plots.available():
+    if not available():
         typer.echo(f"note: {NO_PLOTS[0].lower()}{NO_PLOTS[1:]}", err=True)
 
 
 def note_rows(workloads: list[Any]) -> None:
     """Say on stderr which rows of public sets were left out, and why."""
-    for note in [note for work in workloads for note in work.notes]:
+    for note in [note for workload in workloads for note in workload.notes]:
         typer.echo(f"note: {note}", err=True)
-
-
-def resuming(arguments: list[str], folder: Path, program: str = "leapdecode") -> str:
-    """The command that goes on with a stopped run of `arguments`."""
-    more = [] if "--resume" in arguments else ["--resume"]
-    named = any(one.partition("=")[0] == "--output" for one in arguments)
-    more += [] if named else ["--output", str(folder)]
-    return f"{program} {shlex.join([*arguments, *more])}"

@@ -1,22 +1,29 @@
 """`leapdecode tree compare`: execution strategies against each other."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import counting_progress, print_json, reports_errors
+from leapdecode.cli.common import print_json, print_page, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import JsonOption, RayOption, SeedOption
-from leapdecode.cli.tree import GUESSES, KConfigOption, VerificationOption, options_of
+from leapdecode.cli.tree import (
+    GUESSES,
+    KConfigOption,
+    VerificationOption,
+    options_of,
+)
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.reasoning.execution import STRATEGIES
-from leapdecode_bench.cli.tree_results import close_last_line, merged, name_of, save, show
-from leapdecode_bench.measure.trees.presets import PRESETS, cells
+from leapdecode_bench.cli.measuring import measure, results_folder
+from leapdecode_bench.cli.results import show_table
+from leapdecode_bench.measure.pages import table_of
+from leapdecode_bench.measure.presets import TREES, tree_settings
 
 EVERY = ",".join(STRATEGIES)
 
@@ -31,7 +38,7 @@ def compare(
         str, typer.Option(help="by comma; cot is a chain of thought without a tree")
     ] = EVERY,
     preset: Annotated[
-        str | None, typer.Option(help=f"combinations of settings of SEED: {', '.join(PRESETS)}")
+        str | None, typer.Option(help=f"combinations of settings of SEED: {', '.join(TREES)}")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="questions per task")] = 10,
     thoughts: Annotated[int, typer.Option(help="thoughts generated for a state")] = 3,
@@ -74,11 +81,11 @@ def compare(
 
       leapdecode tree compare --preset seed-figure7 --limit 3 --output results/figure7
     """
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "task": task, "thoughts": thoughts, "temperature": temperature, "k_config": k_config,
         "verification": verification,
     }  # fmt: skip
-    every = [given | cell for cell in (cells(preset) if preset else [{}])]
+    every = [settings | cell for cell in (tree_settings(preset) if preset else [{}])]
     fixed = {
         "breadth": breadth, "depth": depth, "search": search, "evaluator": evaluator,
         "method": method, "batch_size": batch_size, "limit": limit, "seed": seed,
@@ -100,18 +107,18 @@ def compare_cells(
     for cell in every:
         check({**cell, **fixed}, drafted)
     llm = models.open()
-    folder = place(output, resume)
+    folder = results_folder(output, resume, "trees")
     reports = []
     for cell in every:
-        inner = folder / name_of(cell) if named else folder
+        inner = folder / folder_name(cell) if named else folder
         reports.append(compared(llm, {**cell, **fixed}, inner, resume, models, ray))
         if not json:
             show(reports[-1], inner)
     if json:
         print_json(merged(reports))
-    if any(row["texts_equal_to_serial"] is False for one in reports for row in one["rows"]) and all(
-        one["run"]["verification"] == "seeded" for one in reports
-    ):
+    if any(
+        row["texts_equal_to_serial"] is False for report in reports for row in report["rows"]
+    ) and all(report["run"]["verification"] == "seeded" for report in reports):
         raise typer.Exit(1)
 
 
@@ -120,13 +127,14 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
     from leapdecode.engine.checks import check_verification
     from leapdecode.reasoning import search, tasks
     from leapdecode.reasoning.execution import find_strategy
-    from leapdecode.reasoning.solve import SearchSettings
     from leapdecode_bench.measure.trees.compare import COT
 
-    found = tasks.find(settings["task"])
-    depth = found.depth if settings["depth"] is None else settings["depth"]
-    how = search.make(settings["search"], {})
-    SearchSettings(how, settings["thoughts"], settings["breadth"], depth, settings["evaluator"], 1)
+    task = tasks.find(settings["task"])
+    depth = task.depth if settings["depth"] is None else settings["depth"]
+    search_method = search.make(settings["search"], {})
+    SearchSettings(
+        search_method, settings["thoughts"], settings["breadth"], depth, settings["evaluator"], 1
+    )
     check_verification(settings["verification"])
     options_of(settings["method"], settings["k_config"], drafted)
     SamplingParams(temperature=settings["temperature"])
@@ -135,21 +143,6 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
     for strategy in settings["strategies"]:
         if strategy != COT:
             find_strategy(strategy).scheduling(strategy, settings["batch_size"])
-
-
-def place(output: Path | None, resume: bool, root: str = "trees") -> Path:
-    """The folder of the results, without `output` a new one in `root`; raises `OptionError` where a
-    new run would write over an old.
-    """
-    from datetime import datetime
-
-    folder = output or Path(root) / datetime.now().strftime("%Y%m%d-%H%M%S")
-    if resume and output is None:
-        raise OptionError("--resume needs --output, the folder to go on in")
-    if not resume and folder.exists() and any(folder.iterdir()):
-        raise OptionError(f"{folder} is not empty; add --resume, or choose another --output")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def comparison(llm: Any, settings: Mapping[str, Any], drafted: bool) -> Any:
@@ -176,38 +169,58 @@ def opened(models: Models, settings: Mapping[str, Any]) -> Any:
 def compared(
     llm: Any, settings: Mapping[str, Any], folder: Path, resume: bool, models: Models, ray: bool
 ) -> dict[str, Any]:
-    """Measure one combination of settings, and write its files."""
-    from leapdecode_bench.measure.trees.page import document, write
-    from leapdecode_bench.measure.trees.records import read
-    from leapdecode_bench.measure.trees.runs import describe
+    """Measure what one combination of settings lacks, and write its files."""
+    from leapdecode_bench.measure.facts import described
+    from leapdecode_bench.measure.trees import page, records
 
-    work = comparison(llm, settings, models.has_draft)
-    run = describe(llm, folder, dict(settings) | {"guesses": work.guesses}, resume)
-    measure(work, folder, partial(opened, models, dict(settings)) if ray else None)
-    records = read(folder)
-    report = document(records, run, settings["thoughts"])
-    write(folder, records, report)
-    return report
+    comparing = comparison(llm, settings, models.has_draft)
+    run = described(llm) | dict(settings) | {"guesses": comparing.guesses}
+    store = records.store(folder)
+    store.begin(run, resume)
+    make = partial(opened, models, dict(settings)) if ray else None
+    measure(comparing, store, make=make, take=partial(save_tree, folder))
+    measured = store.read()
+    document = page.document(measured, run, settings["thoughts"])
+    page.write(folder, measured, document)
+    return document
 
 
-def measure(work: Any, folder: Path, make: Any = None) -> None:
-    """Search what is missing, with a progress bar on stderr where that is a terminal; with `make`
-    on a Ray cluster.
+def save_tree(folder: Path, result: tuple[Any, Any]) -> list[Any]:
+    """Keep the tree of a question, once: under the seeded verifier all strategies have the same.
+
+    Returns its record.
     """
-    from leapdecode.cluster.parts import run
-    from leapdecode_bench.measure.trees.records import read
+    record, tree = result
+    path = folder / f"question-{record.question}.json"
+    if tree.chosen is not None and not path.exists():
+        path.write_text(dumps(tree.to_json(), ensure_ascii=False) + "\n", encoding="utf-8")
+    return [record]
 
-    done = {(record.strategy, record.question) for record in read(folder)}
-    close_last_line(folder / "trees.jsonl")
-    with counting_progress() as progress, (folder / "trees.jsonl").open("a") as file:
-        bar = progress.add_task("comparing", total=work.total, completed=len(done))
-        try:
-            for record, tree in run(work, done, make):
-                file.write(record.line())
-                file.flush()
-                save(folder, record, tree)
-                progress.update(bar, advance=1, description=work.doing)
-        except KeyboardInterrupt:
-            again = " ".join(sys.argv[1:])
-            typer.echo(f"\nstopped; go on with\n  leapdecode {again} --resume", err=True)
-            raise
+
+def folder_name(settings: Mapping[str, Any]) -> str:
+    """Of a combination of settings; of a task from a file the name alone."""
+    values = [str(value).partition("=")[0] for value in settings.values() if value is not None]
+    return "-".join(value.replace(",", "") for value in values)
+
+
+def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """One document: the rows of all combinations, each with its settings."""
+    if len(reports) == 1:
+        return reports[0]
+    keys = ("task", "thoughts", "temperature", "k_config", "verification")
+    rows = [
+        {key: report["run"][key] for key in keys} | row
+        for report in reports
+        for row in report["rows"]
+    ]
+    return {"schema": 1, "run": reports[0]["run"], "rows": rows}
+
+
+def show(report: Mapping[str, Any], folder: Path) -> None:
+    """The table, and where the page is."""
+    from leapdecode_bench.measure.trees.page import ON_A_TERMINAL
+
+    run = report["run"]
+    title = f"{run['task']}, temperature {run['temperature']}"
+    show_table(table_of(ON_A_TERMINAL, report["rows"], title=title))
+    print_page(folder)

@@ -64,13 +64,13 @@ def tune(
         llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds
     )
     _run(search)
-    others = {
+    model_settings = {
         "device": models.device, "dtype": models.dtype, "attn": models.attn,
         "temperature": temperature,
     }  # fmt: skip
     switches = {"trust-remote-code": models.trust_remote_code, "compile": models.compile}
     switches |= {"exact": models.exact is True, "no-exact": models.exact is False}
-    command = _command(models.model, models.draft, method, search.best, others, switches)
+    command = _command(models.model, models.draft, method, search.best, model_settings, switches)
     if json:
         print_json(_document(search, llm, command))
     else:
@@ -97,7 +97,7 @@ def _command(
     draft: str | None,
     method: str,
     best: dict[str, Any],
-    others: dict[str, Any],
+    settings: dict[str, Any],
     switches: dict[str, bool],
 ) -> str:
     """What to type for one text with the options found, as they were measured."""
@@ -112,9 +112,9 @@ def _command(
         method,
     ]
     for name, value in best.items():
-        shown = str(value).lower() if isinstance(value, bool) else str(value)
-        words += ["--budget", shown] if name == "budget" else ["-o", f"{name}={shown}"]
-    for name, value in others.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["--budget", text] if name == "budget" else ["-o", f"{name}={text}"]
+    for name, value in settings.items():
         words += [f"--{name}", str(value)] if value not in ("auto", 0.0) else []
     words += [f"--{name}" for name, on in switches.items() if on]
     return shlex.join(words)
@@ -135,7 +135,8 @@ def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
     }
     return {
         "schema": 1,
-        "run": run | {"revision": revision(), "tasks": [work.name for work in search.workloads]},
+        "run": run
+        | {"revision": revision(), "tasks": [workload.name for workload in search.workloads]},
         "method": search.method,
         "options": search.best,
         "command": command,

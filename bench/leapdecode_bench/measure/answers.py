@@ -25,14 +25,14 @@ class Answers:
         self.folder, self.model = folder / FOLDER, Path(model).name
 
     def keep(
-        self, work: Workload, label: str, number: int, outcome: Outcome, seconds: float
+        self, workload: Workload, label: str, number: int, outcome: Outcome, seconds: float
     ) -> None:
         """One text of a contender; sets without a judge have none."""
-        if not work.answers:
+        if not workload.answers:
             return
-        turn, counts = work.turns[number], outcome.counts
+        turn, counts = workload.turns[number], outcome.counts
         line = {
-            **turn._asdict(), "format": work.answers, "label": label, "text": outcome.text,
+            **turn._asdict(), "format": workload.answers, "label": label, "text": outcome.text,
             "new_tokens": len(outcome.token_ids), "wall_time": seconds,
             "decoding_steps": counts.get("target_forwards"),
             "accept_lengths": list(counts.get("accepted_lengths", [])), "time": time.time(),
@@ -43,18 +43,18 @@ class Answers:
 
     def write(self) -> list[Path]:
         """The files of the formats: FORMAT/MODEL-METHOD.jsonl, a line a question that is whole."""
-        found: dict[Path, dict[Any, list[Kept]]] = {}
-        for one in self._lines():
-            place = self.folder / one["format"] / f"{self.model_id(one['label'])}.jsonl"
-            turns = found.setdefault(place, {}).setdefault(one["question"], [])
-            turns[:] = [*(old for old in turns if old["turn"] != one["turn"]), one]
-        for place, questions in found.items():
-            place.parent.mkdir(parents=True, exist_ok=True)
+        by_file: dict[Path, dict[Any, list[Kept]]] = {}
+        for answer in self._lines():
+            path = self.folder / answer["format"] / f"{self.model_id(answer['label'])}.jsonl"
+            turns = by_file.setdefault(path, {}).setdefault(answer["question"], [])
+            turns[:] = [*(old for old in turns if old["turn"] != answer["turn"]), answer]
+        for path, questions in by_file.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             whole = [self._line(turns) for turns in questions.values() if is_whole(turns)]
             whole.sort(key=lambda line: (str(type(line["question_id"])), line["question_id"]))
             lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in whole)
-            place.write_text("".join(lines), encoding="utf-8")
-        return list(found)
+            path.write_text("".join(lines), encoding="utf-8")
+        return list(by_file)
 
     def model_id(self, label: str) -> str:
         """What a judge calls a method on a model; it is a file's name too."""
@@ -62,26 +62,26 @@ class Answers:
 
     def _lines(self) -> list[Kept]:
         """The kept texts; a line that an interruption cut off is none."""
-        path, found = self.folder / TURNS, list[Kept]()
+        path, answers = self.folder / TURNS, list[Kept]()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
             try:
-                found.append(dict(json.loads(line)))
+                answers.append(dict(json.loads(line)))
             except ValueError:
                 continue
-        return found
+        return answers
 
     def _line(self, turns: list[Kept]) -> Kept:
         """A question's answer in its format."""
-        turns = sorted(turns, key=lambda one: int(one["turn"]))
+        turns = sorted(turns, key=lambda turn: int(turn["turn"]))
         first, name = turns[0], self.model_id(turns[0]["label"])
-        choice: Kept = {"index": 0, "turns": [one["text"].strip() for one in turns]}
+        choice: Kept = {"index": 0, "turns": [turn["text"].strip() for turn in turns]}
         line: Kept = {"question_id": first["question"]}
         if first["format"] == "spec_bench":
             line["category"] = first["category"]
             for field in ("decoding_steps", "new_tokens", "wall_time"):
-                choice[field] = [one[field] for one in turns]
-            choice["accept_lengths"] = [size for one in turns for size in one["accept_lengths"]]
+                choice[field] = [turn[field] for turn in turns]
+            choice["accept_lengths"] = [size for turn in turns for size in turn["accept_lengths"]]
         digest = hashlib.sha256(f"{name}/{first['question']}".encode()).hexdigest()[:22]
         whole = {"answer_id": digest, "model_id": name, "choices": [choice]}
         return line | whole | {"tstamp": turns[-1]["time"]}
@@ -94,7 +94,7 @@ def is_whole(turns: list[Kept]) -> bool:
 
 def answers_of(bench: Bench, folder: Path) -> Answers:
     """Keeps the answers of a bench from now on."""
-    found = Answers(folder, str(bench.llm.name))
-    if any(work.answers for work in bench.workloads):
-        bench.keep = found.keep
-    return found
+    answers = Answers(folder, str(bench.llm.name))
+    if any(workload.answers for workload in bench.workloads):
+        bench.keep = answers.keep
+    return answers

@@ -77,20 +77,14 @@ class Bench:
     keep: Keep | None = None  # is shown every text of the first round
 
     @property
-    def total(self) -> int:
-        """How many records there will be."""
-        units = sum(len(self._units(work)) for work in self.workloads)
-        return units * self.rounds * len(self.contenders)
-
-    @property
     def keys(self) -> list[Key]:
         """Of all records."""
         return [
-            (work.name, one.label, unit, turn)
-            for work in self.workloads
+            (workload.name, contender.label, unit, turn)
+            for workload in self.workloads
             for turn in range(self.rounds)
-            for unit in range(len(self._units(work)))
-            for one in self.contenders
+            for unit in range(len(self._units(workload)))
+            for contender in self.contenders
         ]
 
     def part_of(self, key: Key) -> tuple[str, int]:
@@ -98,69 +92,72 @@ class Bench:
         task, _, _, turn = key
         return task, turn
 
-    def _units(self, work: Workload) -> list[range]:
-        count, size = len(work.prompts), self.batch_size
-        return [range(at, min(at + size, count)) for at in range(0, count, size)]
+    def _units(self, workload: Workload) -> list[range]:
+        count, size = len(workload.prompts), self.batch_size
+        return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
     def run(self, done: set[Key]) -> Iterator[list[Record]]:
         """Measure round by round, leaving out rounds of which `done` holds every record's key.
 
         Yields an empty list for each step of a warm-up, and before a round's texts are compared.
         """
-        for work in self.workloads:
-            if not any(self._missing(work, turn, done) for turn in range(self.rounds)):
+        for workload in self.workloads:
+            if not any(self._missing(workload, turn, done) for turn in range(self.rounds)):
                 continue
-            sampling, warm = work.sampling or self.sampling, set[int]()
+            sampling, warm = workload.sampling or self.sampling, set[int]()
             for turn in range(self.rounds):
-                for numbers in self._units(work):
+                for numbers in self._units(workload):
                     if len(numbers) not in warm:  # a smaller last batch has its own row costs
-                        self._warm_up(work, numbers, sampling)
+                        self._warm_up(workload, numbers, sampling)
                         warm.add(len(numbers))
                 self._forget()
-                missing = self._missing(work, turn, done)
+                missing = self._missing(workload, turn, done)
                 if missing:
-                    yield from self._teach(work, sampling)
+                    yield from self._teach(workload, sampling)
                 for unit, numbers in missing:
-                    self.doing = work.name
-                    yield from self._round(work, unit, numbers, turn, sampling)
+                    self.doing = workload.name
+                    yield from self._round(workload, unit, numbers, turn, sampling)
 
-    def _missing(self, work: Workload, turn: int, done: set[Key]) -> list[tuple[int, range]]:
+    def _missing(self, workload: Workload, turn: int, done: set[Key]) -> list[tuple[int, range]]:
         """The units of a turn, numbered, of which not every contender's record is there."""
         return [
             (unit, numbers)
-            for unit, numbers in enumerate(self._units(work))
-            if not {(work.name, one.label, unit, turn) for one in self.contenders} <= done
+            for unit, numbers in enumerate(self._units(workload))
+            if not {(workload.name, contender.label, unit, turn) for contender in self.contenders}
+            <= done
         ]
 
     def _forget(self) -> None:
         """Budgets and pools learn within a round over a task's prompts, and not beyond."""
-        ours = [one.llm for one in self.contenders if isinstance(one, Ours)]
+        ours = [contender.llm for contender in self.contenders if isinstance(contender, Ours)]
         for llm in {id(llm): llm for llm in ours}.values():
             llm.shared.forget()
 
-    def _warm_up(self, work: Workload, numbers: range, sampling: SamplingParams) -> None:
+    def _warm_up(self, workload: Workload, numbers: range, sampling: SamplingParams) -> None:
         short = replace(sampling, max_tokens=min(WARM_TOKENS, sampling.max_tokens))
         for contender in self.contenders:
-            contender.decode([work.prompts[number] for number in numbers], short, self.batch_size)
+            contender.decode(
+                [workload.prompts[number] for number in numbers], short, self.batch_size
+            )
 
-    def _teach(self, work: Workload, sampling: SamplingParams) -> Iterator[list[Record]]:
+    def _teach(self, workload: Workload, sampling: SamplingParams) -> Iterator[list[Record]]:
         """Let those that learn decode the warm-up prompts; an empty list per step, to be seen."""
-        for at in range(0, len(work.warmup), self.batch_size):
+        for start in range(0, len(workload.warmup), self.batch_size):
             for contender in self.contenders:
                 if contender.learns:
-                    prompts = work.warmup[at : at + self.batch_size]
+                    prompts = workload.warmup[start : start + self.batch_size]
                     contender.decode(prompts, sampling, self.batch_size)
             self.doing = "warming up"
             yield []
 
     def _round(
-        self, work: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams
+        self, workload: Workload, unit: int, numbers: range, turn: int, sampling: SamplingParams
     ) -> Iterator[list[Record]]:
-        prompts = [work.prompts[number] for number in numbers]
+        prompts = [workload.prompts[number] for number in numbers]
         count = len(self.contenders)
-        order = random.Random(f"{work.name}/{unit}/{turn}").sample(range(count), count)
+        order = random.Random(f"{workload.name}/{unit}/{turn}").sample(range(count), count)
         measured: dict[str, tuple[list[Outcome], float, int]] = {}
-        for contender in [self.contenders[place] for place in order]:
+        for contender in [self.contenders[number] for number in order]:
             with PeakMemory(self.llm.runner.device) as peak:
                 began = time.perf_counter()
                 outcomes = contender.decode(prompts, sampling, self.batch_size)
@@ -170,20 +167,24 @@ class Bench:
         if any(_differ(outcomes, plain) for outcomes, _, _ in measured.values()):
             self.doing = "comparing texts"
             yield []
-        asked = {one.label: one.options.get("verification") for one in self.contenders}
-        shown = sum(map(len, prompts))
+        verification = {
+            contender.label: contender.options.get("verification") for contender in self.contenders
+        }
+        prompt_tokens = sum(map(len, prompts))
         for label, (outcomes, seconds, memory) in measured.items():
             texts = len(outcomes)
             reused = sum(outcome.counts.get("reused_tokens") or 0 for outcome in outcomes)
-            record = Record(work.name, label, unit, turn, texts, shown - reused, 0, seconds)
+            record = Record(
+                workload.name, label, unit, turn, texts, prompt_tokens - reused, 0, seconds
+            )
             record.peak_memory = memory
             for number, outcome, reference in zip(numbers, outcomes, plain, strict=True):
                 enter(record, outcome)
-                record.scores.append(work.score(number, outcome.text))
+                record.scores.append(workload.score(number, outcome.text))
                 if self.keep and turn == 0:
-                    self.keep(work, label, number, outcome, seconds / texts)
-                if sampling.greedy or asked[label] != "rejection":
-                    self._judge(record, work.prompts[number], outcome, reference, sampling)
+                    self.keep(workload, label, number, outcome, seconds / texts)
+                if sampling.greedy or verification[label] != "rejection":
+                    self._judge(record, workload.prompts[number], outcome, reference, sampling)
             if record.composition:
                 record.composition["other"] = seconds - sum(record.composition.values())
             records.append(record)
@@ -202,26 +203,30 @@ class Bench:
         Sampled texts of a peer or of the rejection verifier are not counted: they are other draws
         of the same law. Neither are texts of other weights.
         """
-        said, result = outcome.token_ids, outcome.result
+        token_ids, result = outcome.token_ids, outcome.result
         if not outcome.compared or (result is None and not sampling.greedy):
             return
-        ended = bool(said) and said[-1] in self.llm.end_tokens
+        ended = bool(token_ids) and token_ids[-1] in self.llm.end_tokens
         stopped = result.finish_reason == "stop" if result else ended
         exact, began = result is not None and result.exact, time.perf_counter()
-        found = explain(self.llm, prompt, said, reference.token_ids, sampling, stopped, exact=exact)
+        explanation = explain(
+            self.llm, prompt, token_ids, reference.token_ids, sampling, stopped, exact=exact
+        )
         record.audit_seconds += time.perf_counter() - began
         record.exact = exact
-        if not found.identical:
-            record.margins.append([found.worst_margin, found.tau])
-        for place, verdict in enumerate((found.identical, found.tie_explained, found.unexplained)):
-            record.verdicts[place] += verdict
+        if not explanation.identical:
+            record.margins.append([explanation.worst_margin, explanation.tau])
+        for number, verdict in enumerate(
+            (explanation.identical, explanation.tie_explained, explanation.unexplained)
+        ):
+            record.verdicts[number] += verdict
 
 
 def _differ(outcomes: list[Outcome], plain: list[Outcome]) -> bool:
     """Whether a text is to be explained, which takes time that is nobody's decoding."""
     return any(
-        one.compared and one.token_ids != other.token_ids
-        for one, other in zip(outcomes, plain, strict=True)
+        outcome.compared and outcome.token_ids != reference.token_ids
+        for outcome, reference in zip(outcomes, plain, strict=True)
     )
 
 

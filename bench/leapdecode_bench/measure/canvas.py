@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 
 INK, FAINT, PAPER, PLAIN = "#1d1e20", "#c4c5c7", "#ffffff", "#8a8b8d"
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
-LIGHT, BLACK, WHITE = (
-    ("#e69f00", "#cc79a7", "#56b4e9"),
-    "#000000",
-    "#fefefe",
-)  # on a dot, in any theme
+LIGHT = ("#e69f00", "#cc79a7", "#56b4e9")  # colours on which letters are black
+BLACK, WHITE = "#000000", "#fefefe"  # letters on a dot, in any theme
 MARKERS = ("o", "s", "^", "D", "v")
 LINES = ("solid", "dashed", "dotted")
 SMALL = 8.0  # points, of labels at the data
@@ -61,17 +58,17 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
 
     Plain decoding is grey.
     """
-    others = [method for method in methods if method != BASELINE]
-    return {BASELINE: PLAIN, **dict(zip(others, itertools.cycle(PALETTE), strict=False))}
+    rest = [method for method in methods if method != BASELINE]
+    return {BASELINE: PLAIN, **dict(zip(rest, itertools.cycle(PALETTE), strict=False))}
 
 
 def looks(number: int) -> dict[str, Any]:
     """Colour, marker and line of the `number`-th line or cloud of points."""
-    again = number // len(PALETTE)  # how often each colour has been used
+    repeats = number // len(PALETTE)  # how often each colour has been used
     return {
         "color": PALETTE[number % len(PALETTE)],
-        "marker": MARKERS[again % len(MARKERS)],
-        "linestyle": LINES[again % len(LINES)],
+        "marker": MARKERS[repeats % len(MARKERS)],
+        "linestyle": LINES[repeats % len(LINES)],
     }
 
 
@@ -123,6 +120,14 @@ def panels(
     return figure, dict(zip(tasks, grid.flat, strict=False))
 
 
+def chart(width: float, height: float) -> "tuple[Figure, Axes]":
+    """A figure of one panel; sizes in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
 def powers_of_two(axes: "Axes", rows: list[float]) -> None:
     """A logarithmic x axis from the fewest to the most rows, marked at 1, 2, 4, ..."""
     ticks = [2**power for power in range(20) if min(rows) / 2 < 2**power < max(rows) * 2]
@@ -138,7 +143,7 @@ def key_to(figure: "Figure", entries: "list[tuple[dict[str, Any], str]]") -> Non
     """
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], **{"markersize": 6, **look}) for look, _ in entries]
+    handles = [Line2D([], [], **{"markersize": 6, **style}) for style, _ in entries]
     wrapped = [label(name) for _, name in entries]
     needed = 0.3 + sum(0.08 + 0.12 * (text.count("\n") + 1) for text in wrapped)
     figure.set_figheight(max(figure.get_figheight(), needed))
@@ -152,7 +157,7 @@ def key_to(figure: "Figure", entries: "list[tuple[dict[str, Any], str]]") -> Non
     )
 
 
-def pictures(figure: "Figure", name: str) -> tuple[str, bytes]:
+def images(figure: "Figure", name: str) -> tuple[str, bytes]:
     """(SVG, PNG) of a figure; equal figures give equal SVG, wherever and whenever drawn."""
     import matplotlib
 
@@ -175,9 +180,9 @@ def inline(svg: str, name: str, caption: str) -> str:
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
     for element in root.iter():
-        found = dict(element.attrib)
+        attributes = dict(element.attrib)
         element.attrib.clear()
-        for key, value in found.items():
+        for key, value in attributes.items():
             if key.endswith("}href"):
                 element.set("href", f"#{name}-{value[1:]}")
             else:
@@ -189,5 +194,5 @@ def inline(svg: str, name: str, caption: str) -> str:
 def _themed(value: str, name: str) -> str:
     """An attribute's value with the theme's colours, and references to this plot's identifiers."""
     colour = "#[0-9a-f]{6}(?![0-9a-z])"
-    value = re.sub(colour, lambda found: THEMED.get(found[0], found[0]), value)
+    value = re.sub(colour, lambda match: THEMED.get(match[0], match[0]), value)
     return value.replace("url(#", f"url(#{name}-")

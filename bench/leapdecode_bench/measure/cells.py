@@ -1,5 +1,6 @@
 """A row of the bench's table as texts: about three digits, a unit, "-" for what is not known."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leapdecode.plain import clean
@@ -52,26 +53,40 @@ def memory(value: int) -> str:
     return scaled(value or None, BYTES)
 
 
-def speedup(row: dict[str, Any]) -> str:
-    """The median with its interval, without it where it has no width."""
-    if row.get("speedup") is None:
+def percent(share: float | None) -> str:
+    return NONE if share is None else f"{100 * share:.0f}%"
+
+
+def yes_or_no(value: bool | None) -> str:
+    """Whether texts are equal; one that must not happen is in capitals."""
+    return {None: NONE, True: "yes", False: "NO"}[value]
+
+
+def ratio(value: float | None, interval: Sequence[float]) -> str:
+    """A ratio with its interval, without it where it has no width."""
+    if value is None:
         return NONE
-    low, high = row["speedup_interval"]
-    return f"{row['speedup']:.2f}x" + (f" {low:.2f}-{high:.2f}" if low < high else "")
+    low, high = interval
+    return f"{value:.2f}x" + (f" {low:.2f}-{high:.2f}" if low < high else "")
 
 
-def identical(row: dict[str, Any]) -> str:
+def speedup(row: Mapping[str, Any]) -> str:
+    """The median with its interval."""
+    return ratio(row.get("speedup"), row.get("speedup_interval", ()))
+
+
+def identical(row: Mapping[str, Any]) -> str:
     """Identical texts of those compared, and what the others are."""
     ties, unexplained = row["tie_explained"], row["unexplained"]
     compared = row["identical"] + ties + unexplained
     if not compared:
         return NONE
-    others = [f"{ties} {'tie' if ties == 1 else 'ties'}"] if ties else []
-    others += [f"{unexplained} unexplained"] if unexplained else []
-    return ", ".join([f"{row['identical']}/{compared}", *others])
+    different = [f"{ties} {'tie' if ties == 1 else 'ties'}"] if ties else []
+    different += [f"{unexplained} unexplained"] if unexplained else []
+    return ", ".join([f"{row['identical']}/{compared}", *different])
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def cells(row: Mapping[str, Any]) -> list[str]:
     """A row of the document under `HEAD`."""
     drafts = row["draft_forwards"]
     return [

@@ -48,7 +48,7 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
     exact = options.get("exact", llm.exact)
     if exact != llm.exact:
         compiled = bool(getattr(llm.runner, "compiled", None))
-        kept = getattr(llm.runner, "prefixes", None) is not None
+        keeps_prefixes = getattr(llm.runner, "prefixes", None) is not None
         twin = LLM(
             llm.model,
             llm.tokenizer,
@@ -58,7 +58,7 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
             quantize=getattr(llm.runner, "quantized", None),
             compile=compiled,
             cache_memory=llm.memory.limit,
-            prefix_cache=kept,
+            prefix_cache=keeps_prefixes,
             generation_config=llm.generation_config,
         )
         return Ours(twin, method, options)
@@ -83,8 +83,8 @@ class Ours:
 
     @property
     def label(self) -> str:
-        own = ":".join([self.method, *[f"{key}={value}" for key, value in self.options.items()]])
-        return f"{self.whose}: {own}" if self.whose else own
+        label = ":".join([self.method, *[f"{key}={value}" for key, value in self.options.items()]])
+        return f"{self.whose}: {label}" if self.whose else label
 
     @property
     def learns(self) -> bool:
@@ -96,9 +96,12 @@ class Ours:
         self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
     ) -> list[Outcome]:
         """Decode a unit of prompts, `batch_size` at a time."""
-        asked, options = list[Any](prompts), {k: v for k, v in self.options.items() if k != "exact"}
+        requests, options = (
+            list[Any](prompts),
+            {k: v for k, v in self.options.items() if k != "exact"},
+        )
         results = self.llm.generate(
-            asked, method=self.method, sampling=sampling, batch_size=batch_size, **options
+            requests, method=self.method, sampling=sampling, batch_size=batch_size, **options
         )
         return [
             Outcome(result.token_ids, result.text, vars(result.stats), result, self.compared)

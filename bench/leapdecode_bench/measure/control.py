@@ -30,8 +30,8 @@ class Unguessable:
         mixed = ((ids + 1) * powers).sum(1)  # wraps around, modulo 2^64
         token = ((mixed ^ (mixed >> 29)) * FACTOR >> 33) % size
         for _ in range(size):
-            seen = (ids == token[:, None]).any(1)
-            if not seen.any():
+            in_context = (ids == token[:, None]).any(1)
+            if not in_context.any():
                 break
-            token = (token + seen.long()) % size
+            token = (token + in_context.long()) % size
         return torch.full_like(logits, float("-inf")).scatter_(1, token[:, None], 0.0)

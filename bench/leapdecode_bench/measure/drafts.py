@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from leapdecode.training.distill import agreement_text
 from leapdecode_bench.measure.bench import Bench
-from leapdecode_bench.measure.cells import compact, shown, speedup
+from leapdecode_bench.measure.cells import compact, percent, shown, speedup
 from leapdecode_bench.measure.contenders import Ours
-from leapdecode_bench.measure.pages import Block, Heading, Table, Words
+from leapdecode_bench.measure.pages import Block, Columns, Heading, Table, Words, table_of
 from leapdecode_bench.measure.publish import publish
 from leapdecode_bench.measure.records import BASELINE, Record
+from leapdecode_bench.measure.report import what_was_run
 from leapdecode_bench.measure.results import Entry, complete
 from leapdecode_bench.measure.summary import rows_of
 
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 DEEPEST = 7
 CHAIN = f"draft_model:gamma={DEEPEST}"  # whose guesses are counted by depth
 WITHOUT = "without the draft"
-HEAD = ("task", "decoding", "tokens/forward", "tokens/second", "speed-up", "identical")
+COLUMNS: Columns = {
+    "task": lambda row: row["task"],
+    "decoding": lambda row: row["method"],
+    "tokens/forward": lambda row: shown(row["tokens_per_forward"]),
+    "tokens/second": lambda row: compact(row["tokens_per_second"]),
+    "speed-up": speedup,
+    "identical": lambda row: f"{row['identical']} of {row['texts']}",
+}
 HELD = (
     "Held: the share of drafts, each a chain of at most 7 tokens, of which at least so many "
     "tokens were what the target says."
@@ -32,9 +40,12 @@ HELD = (
 
 
 def bench_of(
-    llm: LLM, draftless: LLM, workloads: Sequence[Workload], sampling: SamplingParams,
+    llm: LLM,
+    draftless: LLM,
+    workloads: Sequence[Workload],
+    sampling: SamplingParams,
     rounds: int = 1,
-) -> Bench:  # fmt: skip
+) -> Bench:
     """Plain decoding, a chain of drafts, and `auto` with and without the draft."""
     contenders = [
         Ours(llm, BASELINE),
@@ -49,9 +60,9 @@ def document(
     records: Sequence[Record], entries: Sequence[Entry], facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Rows per task and method; `held` by depth, over all tasks; `facts` of the draft."""
-    whole = complete(list(records), {one.label for one in entries})
+    whole = complete(list(records), {row.label for row in entries})
     rows = rows_of(whole, entries)
-    chains = [one["accepted_lengths"] for one in rows if one["method"] == CHAIN]
+    chains = [row["accepted_lengths"] for row in rows if row["method"] == CHAIN]
     return {"schema": 1, **facts, "held": held(chains), "rows": rows}
 
 
@@ -60,42 +71,33 @@ def held(lengths: Sequence[Mapping[str, int]]) -> list[float]:
 
     An accepted length counts the token that the target adds, so it is one more than the guesses.
     """
-    steps = sum(sum(one.values()) for one in lengths)
+    steps = sum(sum(histogram.values()) for histogram in lengths)
     return [
         sum(
-            times for one in lengths for length, times in one.items() if int(length) > depth
+            times
+            for histogram in lengths
+            for length, times in histogram.items()
+            if int(length) > depth
         )
         / max(steps, 1)
         for depth in range(1, DEEPEST + 1)
-    ]  # fmt: skip
+    ]
 
 
 def write(folder: Path, report: Mapping[str, Any]) -> None:
     """report.json, report.md and report.html."""
     title = f"A draft for {report['run']['model']}"
-    publish(folder / "report.json", title, report, blocks(report), {})
+    publish(folder / "report.json", title, report, lambda pictures: blocks(report), {})
 
 
 def blocks(report: Mapping[str, Any]) -> list[Block]:
     """The page."""
-    page: list[Block] = [
+    shares = {str(depth): share for depth, share in enumerate(report["held"], 1)}
+    return [
         Words(agreement_text(report)),
-        Table(HEAD, [cells(one) for one in report["rows"]], names=2),
+        table_of(COLUMNS, report["rows"], names=2),
         Heading("How long drafts hold"),
         Words(HELD),
-    ]
-    depths = [str(depth) for depth in range(1, len(report["held"]) + 1)]
-    page.append(Table(depths, [[f"{100 * share:.0f}%" for share in report["held"]]], names=0))
-    return page
-
-
-def cells(one: Mapping[str, Any]) -> list[str]:
-    """A row by the names of `HEAD`."""
-    return [
-        one["task"],
-        one["method"],
-        shown(one["tokens_per_forward"]),
-        compact(one["tokens_per_second"]),
-        speedup(dict(one)),
-        f"{one['identical']} of {one['texts']}",
+        Table(list(shares), [[percent(share) for share in shares.values()]], names=0),
+        *what_was_run(report["run"]),
     ]

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from leapdecode.llm.machine import machine, revision
@@ -12,43 +13,52 @@ from leapdecode.model.facts import weights_digest
 from leapdecode.model.half_linear import dtype_name, num_weights
 from leapdecode_bench.measure.bench import Bench, Workload
 from leapdecode_bench.measure.contenders import Contender, Ours
-from leapdecode_bench.measure.inflated import note_of
 from leapdecode_bench.measure.peers import PeerContender
+
+
+def note_of(model: str | None) -> str | None:
+    """Whose text an inflated model gives, at whose cost; None for any other model."""
+    path = Path(model or "") / "inflated.json"
+    return str(json.loads(path.read_text())["note"]) if path.is_file() else None
+
+
+def described(llm: Any) -> dict[str, Any]:
+    """Models, machine and command line of any measurement."""
+    models = [model for model in (llm.model, llm.draft) if model is not None]
+    return {
+        "model": llm.name,
+        "note": note_of(llm.name),
+        "dtype": dtype_name(llm.model),
+        "exact": llm.exact,
+        "weights": [weights_digest(model) for model in models],
+        **machine(llm.runner.device),
+        "revision": revision(),
+        "argv": sys.argv[1:],
+    }
 
 
 def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any]:
     """A run is resumed only where all of it is equal but for argv."""
     llm: Any = bench.llm
-    asked = {
-        key: one
-        for key, one in asdict(bench.sampling).items()
-        if key not in ("logits_processors", "explicit")
-    }
-    return {
-        "model": llm.name,
+    sampling = asdict(bench.sampling)
+    for name in ("logits_processors", "explicit"):
+        del sampling[name]
+    models = {"target": llm.model, "draft": llm.draft}
+    notes = [note for note in (note_of(llm.name), note_of(draft)) if note]
+    return described(llm) | {
         "draft": draft or (llm.name if llm.draft is not None else None),
-        "sizes": {
-            role: num_weights(one)
-            for role, one in (("target", llm.model), ("draft", llm.draft))
-            if one is not None
-        },
-        "dtype": dtype_name(llm.model),
+        "sizes": {role: num_weights(model) for role, model in models.items() if model is not None},
         "attention": llm.model.config._attn_implementation,
-        "exact": llm.exact,
         "quantized": getattr(llm.runner, "quantized", None),
         "compiled": "ours at batch size 1, and peers that say so" if llm.runner.compiled else None,
         "recorded": "ours" if getattr(llm.runner, "recorder", None) else None,
-        "weights": [weights_digest(one) for one in (llm.model, llm.draft) if one is not None],
-        **machine(llm.runner.device),
-        "revision": revision(),
-        "note": "; ".join(note for note in (note_of(llm.name), note_of(draft)) if note) or None,
+        "note": "; ".join(notes) or None,
         "settings": settings,
-        "sampling": asked,
+        "sampling": sampling,
         "seed": bench.sampling.seed,
-        "argv": sys.argv[1:],
         "prompts": fingerprint(bench.workloads),
         "contenders": listed(bench.contenders),
-        "rows_left_out": [note for work in bench.workloads for note in work.notes] or None,
+        "rows_left_out": [note for workload in bench.workloads for note in workload.notes] or None,
     }
 
 
@@ -58,16 +68,16 @@ def listed(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
     """
     return [
         {
-            "label": one.label,
-            "options": one.options,
-            "peer": not isinstance(one, Ours),
-            "same_weights": not isinstance(one, PeerContender) or one.same_model,
+            "label": contender.label,
+            "options": contender.options,
+            "peer": not isinstance(contender, Ours),
+            "same_weights": not isinstance(contender, PeerContender) or contender.same_model,
         }
-        for one in contenders
+        for contender in contenders
     ]
 
 
 def fingerprint(workloads: Sequence[Workload]) -> str:
     """Of all prompts, so that a run is not resumed on others."""
-    prompts = json.dumps([[work.name, work.prompts] for work in workloads])
+    prompts = json.dumps([[workload.name, workload.prompts] for workload in workloads])
     return hashlib.sha256(prompts.encode()).hexdigest()[:16]

@@ -5,7 +5,6 @@ times.
 import math
 import statistics
 from collections.abc import Sequence
-from fractions import Fraction
 
 LEVEL = 0.95
 RESAMPLES = 10_000
@@ -20,11 +19,13 @@ def median_interval(values: Sequence[float], level: float = LEVEL) -> tuple[floa
     ValueError for no values.
     """
     ordered = sorted(values)
-    count, left_out, missed = len(ordered), 0, 0.0
     if not ordered:
         raise ValueError("an interval needs at least one value")
+    count = len(ordered)
+    left_out = 0
+    missed = 0.0
     for below in range(count // 2):
-        missed += float(Fraction(2 * math.comb(count, below), 2**count))
+        missed += 2 * math.comb(count, below) / 2**count
         if missed > 1 - level:
             break
         left_out = below
@@ -39,12 +40,12 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float,
     """
     if not values:
         raise ValueError("an interval needs at least one value")
-    import torch  # here alone, so that pages are made without it
+    mean = statistics.mean(values)
+    if len(values) < 2:  # nothing to draw from
+        return mean, mean, mean
+    import numpy as np
+    from scipy.stats import bootstrap
 
-    known = torch.tensor(values, dtype=torch.float64)
-    drawn = torch.randint(
-        len(known), (RESAMPLES, len(known)), generator=torch.Generator().manual_seed(0)
-    )
-    ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
-    low, high = known[drawn].mean(1).quantile(ends).tolist()
-    return statistics.mean(values), low, high
+    options = {"n_resamples": RESAMPLES, "confidence_level": level, "method": "percentile"}
+    low, high = bootstrap((values,), np.mean, rng=0, **options).confidence_interval
+    return mean, float(low), float(high)

@@ -9,18 +9,18 @@ def shared_options(methods: list[str]) -> dict[str, list[str]]:
     for name in dict.fromkeys(methods):
         kind, *options = name.split(":")
         variants.setdefault(kind, []).append(options)
-    found = {
-        kind: [option for option in listed[0] if all(option in other for other in listed)]
+    shared = {
+        kind: [option for option in listed[0] if all(option in options for options in listed)]
         for kind, listed in variants.items()
         if len(listed) > 1
     }
-    return {kind: options for kind, options in found.items() if options}
+    return {kind: options for kind, options in shared.items() if options}
 
 
 def short_names(methods: list[str]) -> list[str]:
     """The names without shared options: what is left tells the variants apart."""
     shared, parts = shared_options(methods), [name.split(":") for name in methods]
     return [
-        ":".join([kind, *[one for one in options if one not in shared.get(kind, [])]])
+        ":".join([kind, *[option for option in options if option not in shared.get(kind, [])]])
         for kind, *options in parts
     ]

@@ -1,15 +1,15 @@
 """A page as a list of blocks, written as Markdown or as one HTML file that needs nothing beside.
 
-Jinja comes with torch. It is imported where a page is written, as matplotlib is.
+Jinja is imported where a page is written, as matplotlib is.
 """
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leapdecode.plain import clean, one_line
 
@@ -73,6 +73,18 @@ class Picture:
     caption: str
 
 
+# of a table: what stands above each column, and how a row of the document is shown in it
+Columns = dict[str, Callable[[Mapping[str, Any]], str]]
+
+
+def table_of(
+    columns: Columns, rows: Iterable[Mapping[str, Any]], names: int = 1, title: str = ""
+) -> Table:
+    """Rows of a document as a table."""
+    lines = [[show(row) for show in columns.values()] for row in rows]
+    return Table(list(columns), lines, names, title)
+
+
 Block = Heading | Words | Code | Facts | Table | States | Picture
 
 
@@ -94,7 +106,7 @@ def _markdown(block: Block) -> str:
         case Code(text):
             return "\n".join(f"    {clean(line)}" for line in text.split("\n"))
         case States(states):
-            texts = ["".join(_marked(*one) for one in state) for state in states]
+            texts = ["".join(_marked(*piece) for piece in state) for state in states]
             return "\n".join(f"    {text}" for text in texts)
         case Facts(pairs):
             return "\n".join(f"- {_plain(name)}: {_plain(value)}" for name, value in pairs)
@@ -109,8 +121,8 @@ def _markdown(block: Block) -> str:
 
 
 def _marked(text: str, right: bool) -> str:
-    shown = one_line(text)
-    return shown if right else f"[{shown}]"
+    line = one_line(text)
+    return line if right else f"[{line}]"
 
 
 def webpage(title: str, blocks: Iterable[Block]) -> str:
@@ -136,7 +148,7 @@ def _templates() -> "Environment":
         """A method's long label may be broken before its options."""
         return escape(clean(name)).replace(":", Markup("<wbr>:"))
 
-    found = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, finalize=cleaned)
-    found.filters["breakable"] = breakable
-    found.filters["one_line"] = one_line
-    return found
+    templates = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, finalize=cleaned)
+    templates.filters["breakable"] = breakable
+    templates.filters["one_line"] = one_line
+    return templates

@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leapdecode_bench.measure.cells import NONE, compact, identical, shown
+from leapdecode_bench.measure.cells import NONE, compact, identical, ratio, shown
 from leapdecode_bench.measure.intervals import mean_interval, median_interval
 from leapdecode_bench.measure.loops import LOOPING
 from leapdecode_bench.measure.records import BASELINE, Record
-from leapdecode_bench.measure.summary import hits, rate
+from leapdecode_bench.measure.summary import hits, pace
 
 # each is plain decoding; a unit's reference is the fastest of those that are in its round
 PLAIN = (BASELINE, f"{BASELINE}:exact=False", "hf-plain", "hf-float32")
@@ -45,9 +45,10 @@ def paired(
         turn = record.task, record.unit, record.round
         turns.setdefault(turn, {})[record.contender] = record
     kinds = list(dict.fromkeys(record.task for record in records))
-    whole = {turn: found for turn, found in turns.items() if turn[0] not in apart}
+    whole = {turn: by_contender for turn, by_contender in turns.items() if turn[0] not in apart}
     groups = {
-        kind: {turn: found for turn, found in turns.items() if turn[0] == kind} for kind in kinds
+        kind: {turn: by_contender for turn, by_contender in turns.items() if turn[0] == kind}
+        for kind in kinds
     }
     if whole:
         groups[OVERALL] = whole
@@ -55,72 +56,80 @@ def paired(
 
 
 def _rows(kind: str, turns: Turns, contenders: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    plain = {turn: fastest(list(found.values())) for turn, found in turns.items()}
+    plain = {turn: fastest(list(by_contender.values())) for turn, by_contender in turns.items()}
     peer = best_peer(turns, contenders)
     rows = []
-    for label in (one["label"] for one in contenders):
-        own = {turn: found[label] for turn, found in turns.items() if label in found}
-        calm = {turn: one for turn, one in own.items() if one.repeated <= LOOPING}
-        counted, verdicts = list(own.values()), [one.verdicts for one in own.values()]
+    for label in (record["label"] for record in contenders):
+        records = {
+            turn: by_contender[label]
+            for turn, by_contender in turns.items()
+            if label in by_contender
+        }
+        not_looping = {
+            turn: record for turn, record in records.items() if record.repeated <= LOOPING
+        }
+        counted, verdicts = list(records.values()), [record.verdicts for record in records.values()]
         rows.append(
             {
                 "kind": kind,
                 "method": label,
-                "units": len({turn[:2] for turn in own}),
+                "units": len({turn[:2] for turn in records}),
                 **hits(counted),
-                "over_plain": over(own, plain),
-                "over_plain_not_looping": over(calm, plain),
+                "over_plain": over(records, plain),
+                "over_plain_not_looping": over(not_looping, plain),
                 "best_peer": peer,
-                "over_peer": over(own, {turn: found[peer] for turn, found in turns.items()})
+                "over_peer": over(
+                    records, {turn: by_contender[peer] for turn, by_contender in turns.items()}
+                )
                 if peer
                 else None,
-                "identical": sum(found[0] for found in verdicts),
-                "tie_explained": sum(found[1] for found in verdicts),
-                "unexplained": sum(found[2] for found in verdicts),
+                "identical": sum(by_contender[0] for by_contender in verdicts),
+                "tie_explained": sum(by_contender[1] for by_contender in verdicts),
+                "unexplained": sum(by_contender[2] for by_contender in verdicts),
             }
         )
     return rows
 
 
-def fastest(found: Sequence[Record]) -> Record:
+def fastest(records: Sequence[Record]) -> Record:
     """The plain decoding of a round with the most tokens a second."""
-    plain = [one for one in found if one.contender in PLAIN]
-    return max(plain, key=lambda one: rate(one.tokens, one.seconds))
+    plain = [record for record in records if record.contender in PLAIN]
+    return max(plain, key=pace)
 
 
 def best_peer(turns: Turns, contenders: Sequence[Mapping[str, Any]]) -> str | None:
     """The peer on the same weights with the most tokens a second over all of the turns."""
-    labels = [one["label"] for one in contenders if one["peer"] and one["same_weights"]]
+    labels = [
+        contender["label"]
+        for contender in contenders
+        if contender["peer"] and contender["same_weights"]
+    ]
+    paces = {
+        label: pace(*(by_contender[label] for by_contender in turns.values())) for label in labels
+    }
+    return max(labels, key=paces.__getitem__, default=None)
 
-    def pace(label: str) -> float:
-        own = [found[label] for found in turns.values()]
-        return rate(sum(one.tokens for one in own), sum(one.seconds for one in own))
 
-    return max(labels, key=pace, default=None)
-
-
-def over(own: Mapping[Turn, Record], other: Mapping[Turn, Record]) -> dict[str, Any] | None:
+def over(
+    records: Mapping[Turn, Record], references: Mapping[Turn, Record]
+) -> dict[str, Any] | None:
     """How many times as many tokens a second; None where there is nothing to compare.
 
     A unit's ratio is the median over its rounds. `mean` and `median` are over units, with 95%
     intervals; `total` is the ratio of all tokens by all seconds.
     """
-    if not own:
+    if not records:
         return None
     ratios: dict[tuple[str, int], list[float]] = {}
-    for turn, record in own.items():
-        ratio = rate(record.tokens, record.seconds) / rate(other[turn].tokens, other[turn].seconds)
-        ratios.setdefault(turn[:2], []).append(ratio)
-    units = [statistics.median(found) for found in ratios.values()]
+    for turn, record in records.items():
+        ratios.setdefault(turn[:2], []).append(pace(record) / pace(references[turn]))
+    units = [statistics.median(values) for values in ratios.values()]
     mean, *mean_ends = mean_interval(units)
     median, *median_ends = median_interval(units)
-    paces = [
-        rate(sum(one.tokens for one in side), sum(one.seconds for one in side))
-        for side in (list(own.values()), [other[turn] for turn in own])
-    ]
+    total = pace(*records.values()) / pace(*(references[turn] for turn in records))
     return {
         "mean": mean, "mean_interval": mean_ends, "median": median,
-        "median_interval": median_ends, "total": paces[0] / paces[1], "units": len(units),
+        "median_interval": median_ends, "total": total, "units": len(units),
     }  # fmt: skip
 
 
@@ -132,19 +141,16 @@ def cells(row: Mapping[str, Any]) -> list[str]:
         row["method"],
         shown(row["tokens_per_forward"]),
         compact(row["rows_per_forward"]),
-        ratio(plain, "mean"),
-        ratio(plain, "median"),
+        interval(plain, "mean"),
+        interval(plain, "median"),
         shown(plain["total"], "{:.2f}x"),
         f"{shown(calm['mean'], '{:.2f}x')} of {calm['units']}" if calm else NONE,
-        ratio(peer, "mean"),
+        interval(peer, "mean"),
         row["best_peer"] or NONE,
-        identical(dict(row)),
+        identical(row),
     ]
 
 
-def ratio(found: Mapping[str, Any] | None, name: str) -> str:
-    """A ratio with its interval."""
-    if found is None:
-        return NONE
-    low, high = found[f"{name}_interval"]
-    return f"{found[name]:.2f}x" + (f" {low:.2f}-{high:.2f}" if low < high else "")
+def interval(figures: Mapping[str, Any] | None, name: str) -> str:
+    """A ratio of `over` with its interval."""
+    return NONE if figures is None else ratio(figures[name], figures[f"{name}_interval"])

@@ -39,5 +39,9 @@ def perplexity(llm: LLM, texts: Sequence[str], window: int = WINDOW) -> float | 
 
 def perplexities(llm: LLM, workloads: Sequence[Workload]) -> dict[str, float]:
     """By task, of those workloads that have whole texts."""
-    found = {work.name: perplexity(llm, work.passages) for work in workloads if work.passages}
-    return {name: value for name, value in found.items() if value is not None}
+    by_task = {
+        workload.name: perplexity(llm, workload.passages)
+        for workload in workloads
+        if workload.passages
+    }
+    return {name: value for name, value in by_task.items() if value is not None}

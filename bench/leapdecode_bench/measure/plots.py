@@ -1,54 +1,44 @@
-"""The plots of a bench's document, by matplotlib (the extra `bench`).
+"""The plots of a bench's document.
 
 A `figure_...` function takes the document and gives a figure, or None where the document lacks what
 it shows.
 """
 
-from importlib.util import find_spec
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from leapdecode.methods.lookahead import Lookahead
 from leapdecode_bench.measure.canvas import (
     FAINT,
     INK,
     PAPER,
     SMALL,
-    STYLE,
+    chart,
     colours,
     key_to,
     looks,
     on,
     panels,
-    pictures,
     powers_of_two,
 )
 from leapdecode_bench.measure.labels import short_names
+from leapdecode_bench.measure.publish import Figures
 from leapdecode_bench.measure.records import BASELINE
-from leapdecode_bench.measure.scaling import figure_scaling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
+FEWEST = 3  # variants of lookahead that make a scaling law worth drawing
+SIZES = ("window", "ngram", "guesses")  # options of lookahead that the law is about
+CONTROL = "unguessable"  # the task on which no method gains by its size
 LONGEST = 12  # accepted lengths from here on share a bar
 
 Report = dict[str, Any]
 
 
-def available() -> bool:
-    """Whether plots can be drawn here."""
-    return find_spec("matplotlib") is not None
-
-
-def draw(report: Report) -> dict[str, tuple[str, str, bytes]]:
-    """By name, every plot that the document has the data for: (caption, SVG, PNG)."""
-    import matplotlib
-
-    drawn = {}
-    with matplotlib.rc_context(STYLE):
-        for name, (make, caption) in FIGURES.items():
-            figure = make(report)
-            if figure is not None:
-                drawn[name] = (caption, *pictures(figure, name))
-    return drawn
+def figures(report: Report) -> Figures:
+    """All plots, as `publish` takes them."""
+    return {name: (caption, partial(make, report)) for name, (make, caption) in FIGURES.items()}
 
 
 def names(rows: list[Report], key: str) -> list[str]:
@@ -58,24 +48,24 @@ def names(rows: list[Report], key: str) -> list[str]:
 
 def figure_speedup(report: Report) -> "Figure | None":
     """Speed-up of every method, with its interval, by task."""
-    others = [row for row in report["rows"] if row["method"] != BASELINE]
-    rows = [row for row in others if row["speedup"] is not None]
+    compared = [row for row in report["rows"] if row["method"] != BASELINE]
+    rows = [row for row in compared if row["speedup"] is not None]
     if not rows:
         return None
     methods, colour = names(rows, "method"), colours(names(report["rows"], "method"))
     figure, places = panels(names(rows, "task"), methods, columns=3)
     for row in rows:
-        axes, at, (low, high) = (
+        axes, line, (low, high) = (
             places[row["task"]],
             methods.index(row["method"]),
             row["speedup_interval"],
         )
-        axes.barh(at, row["speedup"], height=0.66, color=colour[row["method"]])
-        axes.plot([low, high], [at, at], color=INK, linewidth=1.2, solid_capstyle="butt")
+        axes.barh(line, row["speedup"], height=0.66, color=colour[row["method"]])
+        axes.plot([low, high], [line, line], color=INK, linewidth=1.2, solid_capstyle="butt")
         value = f"{row['speedup']:.2f}x"
         axes.annotate(
             value,
-            (max(high, 1), at),
+            (max(high, 1), line),
             (4, 0),
             textcoords="offset points",
             va="center",
@@ -90,10 +80,10 @@ def figure_speedup(report: Report) -> "Figure | None":
 
 def shares(row: Report) -> list[float]:
     """Share of the steps by accepted length, from 0 to `LONGEST` and more."""
-    found, steps = [0.0] * (LONGEST + 1), sum(row["accepted_lengths"].values())
+    shares_of_steps, steps = [0.0] * (LONGEST + 1), sum(row["accepted_lengths"].values())
     for length, times in row["accepted_lengths"].items():
-        found[min(int(length), LONGEST)] += times / steps
-    return found
+        shares_of_steps[min(int(length), LONGEST)] += times / steps
+    return shares_of_steps
 
 
 def figure_accepted(report: Report) -> "Figure | None":
@@ -106,11 +96,11 @@ def figure_accepted(report: Report) -> "Figure | None":
     longest = max(int(length) for row in rows for length in row["accepted_lengths"])
     highest = max(max(shares(row)) for row in rows)
     for row in rows:
-        axes, at = places[row["task"]], methods.index(row["method"])
+        axes, line = places[row["task"]], methods.index(row["method"])
         # upwards: the y axis grows downwards
         heights = [-0.85 * share / highest for share in shares(row)]
-        axes.bar(range(LONGEST + 1), heights, 0.8, bottom=at + 0.4, color=colour[row["method"]])
-        axes.axhline(at + 0.4, color=FAINT, linewidth=0.6)
+        axes.bar(range(LONGEST + 1), heights, 0.8, bottom=line + 0.4, color=colour[row["method"]])
+        axes.axhline(line + 0.4, color=FAINT, linewidth=0.6)
     last = min(longest, LONGEST)
     ticks = [length for length in (1, 2, 4, 8, LONGEST) if length <= last]
     names_of_ticks = [f"{tick}+" if tick == LONGEST < longest else str(tick) for tick in ticks]
@@ -124,33 +114,31 @@ def figure_accepted(report: Report) -> "Figure | None":
 
 def figure_rows(report: Report) -> "Figure | None":
     """Tokens per forward against rows per forward, a dot per method and task."""
-    from matplotlib.figure import Figure
-
     rows = [row for row in report["rows"] if row["tokens_per_forward"] and row["rows_per_forward"]]
     if not rows:
         return None
-    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
-    axes, tasks, methods = figure.subplots(), names(rows, "task"), names(rows, "method")
-    for place, row in enumerate(rows):
-        look, number = looks(tasks.index(row["task"])), methods.index(row["method"]) + 1
+    figure, axes = chart(7.5, 4.5)
+    tasks, methods = names(rows, "task"), names(rows, "method")
+    for order, row in enumerate(rows):
+        style, number = looks(tasks.index(row["task"])), methods.index(row["method"]) + 1
         point = row["rows_per_forward"], row["tokens_per_forward"]
         axes.plot(
             *point,
-            **look,
+            **style,
             markersize=9,
             markeredgecolor=PAPER,
             markeredgewidth=0.6,
-            zorder=3 + place,
+            zorder=3 + order,
         )
         axes.annotate(
             f"{number}",
             point,
-            color=on(look["color"]),
+            color=on(style["color"]),
             fontsize=6,
             fontweight="bold",
             ha="center",
             va="center_baseline",
-            zorder=3.5 + place,
+            zorder=3.5 + order,
         )
     powers_of_two(axes, [row["rows_per_forward"] for row in rows])
     axes.set(xlabel="rows per forward", ylabel="tokens per forward")
@@ -165,17 +153,14 @@ def figure_rows(report: Report) -> "Figure | None":
 
 def figure_row_costs(report: Report) -> "Figure | None":
     """Time of a forward against its rows, a line per context length."""
-    from matplotlib.figure import Figure
-
     costs = report["run"].get("row_costs") or []
     if not costs:
         return None
-    figure = Figure(figsize=(6.5, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = chart(6.5, 3.6)
     contexts = list(dict.fromkeys(cost["context"] for cost in costs))
     for number, context in enumerate(contexts):
-        own = [cost for cost in costs if cost["context"] == context]
-        points = [(cost["rows"], cost["milliseconds"]) for cost in own]
+        costs_of_context = [cost for cost in costs if cost["context"] == context]
+        points = [(cost["rows"], cost["milliseconds"]) for cost in costs_of_context]
         axes.plot(*zip(*points, strict=True), **looks(number), markersize=5)
     powers_of_two(axes, [cost["rows"] for cost in costs])
     axes.set_ylim(bottom=0)
@@ -184,6 +169,52 @@ def figure_row_costs(report: Report) -> "Figure | None":
         figure,
         [(looks(number), f"{context} tokens cached") for number, context in enumerate(contexts)],
     )
+    return figure
+
+
+def variants(report: Report) -> dict[str, list[tuple[float, float, int]]]:
+    """Lookahead's variants by n-gram length and other options, sorted by rows.
+
+    A variant is (rows per forward, tokens per forward, window), all tasks together but for the
+    control.
+    """
+    counted: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in report["rows"]:
+        of_lookahead = row["method"].split(":")[0] == Lookahead.name
+        if of_lookahead and row["task"] != CONTROL and row["rows_per_forward"]:
+            counted[row["method"]].append(row)
+    lines = defaultdict(list)
+    for rows in counted.values():
+        options = rows[0]["options"]
+        other_options = [f"{key}={value}" for key, value in options.items() if key not in SIZES]
+        line = " ".join([f"N={options.get('ngram', Lookahead.ngram)}", *other_options])
+        forwards = sum(row["target_forwards"] - row["prefill_forwards"] for row in rows)
+        width = sum(row["decode_rows"] for row in rows) / forwards
+        gain = sum(row["tokens"] for row in rows) / forwards
+        lines[line].append((width, gain, options.get("window", Lookahead.window)))
+    return {line: sorted(lines[line]) for line in sorted(lines, key=lambda line: (len(line), line))}
+
+
+def figure_scaling(report: Report) -> "Figure | None":
+    """Lookahead's scaling law (Fu et al. 2024): steps saved against rows, a line per N."""
+    lines = variants(report)
+    if sum(map(len, lines.values())) < FEWEST:
+        return None
+    figure, axes = chart(6.5, 4.2)
+    for number, points in enumerate(lines.values()):
+        rows, tokens, windows = zip(*points, strict=True)
+        axes.plot(rows, tokens, **looks(number), markersize=5)
+        for point, window in zip(points, windows, strict=True):
+            axes.annotate(
+                f"{window}",
+                point[:2],
+                (4, -8),
+                textcoords="offset points",
+                fontsize=SMALL - 1,
+            )
+    powers_of_two(axes, [point[0] for points in lines.values() for point in points])
+    axes.set(xlabel="rows per forward", ylabel="tokens per forward (step compression)")
+    key_to(figure, [(looks(number), line) for number, line in enumerate(lines)])
     return figure
 
 

@@ -1,8 +1,11 @@
-"""Benches with a name, read from presets.toml, and papers' tables of other commands."""
+"""Measurements with a name: benches, and papers' tables and figures."""
 
+import itertools
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from leapdecode.errors import UnknownName, with_suggestions
 
@@ -44,28 +47,48 @@ def takes_public(model: str, data: Path | None) -> bool:
     return model != "demo" or data is not None
 
 
-def read(path: Path) -> dict[str, Preset]:
-    """The presets of a file by name, methods and tasks joined as on the command line."""
-    found = tomllib.loads(path.read_text(encoding="utf-8"))
-    joined = {"methods": ",".join, "tasks": ",".join, "public": ",".join}
+def tables(name: str) -> dict[str, dict[str, Any]]:
+    """The tables of a TOML file beside this one."""
+    return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
+
+
+def joined(values: dict[str, Any]) -> dict[str, str]:
+    """Lists as on the command line."""
     return {
-        name: Preset(**{key: joined.get(key, str)(value) for key, value in values.items()})
-        for name, values in found.items()
+        key: ",".join(value) if isinstance(value, list) else value for key, value in values.items()
     }
 
 
-PRESETS = read(Path(__file__).with_name("presets.toml"))
-PAPERS = {
-    name: Paper(**values)
-    for name, values in tomllib.loads(
-        Path(__file__).with_name("papers.toml").read_text(encoding="utf-8")
-    ).items()
-}
+PRESETS = {name: Preset(**joined(values)) for name, values in tables("presets.toml").items()}
+PAPERS = {name: Paper(**values) for name, values in tables("papers.toml").items()}
+TREES = tables("trees/presets.toml")
+STUDIES = tables("fastcot/presets.toml")
 
 
 def find_preset(name: str) -> Preset:
-    """The preset called `name`; raises `UnknownName` with suggestions."""
-    if name not in PRESETS:
-        known = [*PRESETS, *PAPERS]
-        raise UnknownName(with_suggestions(f"unknown preset {name!r}", name, known))
+    """The preset of the bench called `name`; raises `UnknownName` with suggestions."""
+    check_name(name, PRESETS, [*PRESETS, *PAPERS])
     return PRESETS[name]
+
+
+def find_study(name: str) -> dict[str, Any]:
+    """The study of FastCoT called `name`; raises `UnknownName` with suggestions."""
+    check_name(name, STUDIES, STUDIES)
+    return STUDIES[name]
+
+
+def tree_settings(name: str, **instead: list[Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of a preset for trees, or of those given `instead`.
+
+    Raises `UnknownName` with suggestions.
+    """
+    check_name(name, TREES, TREES)
+    lists = {key: values for key, values in TREES[name].items() if key != "summary"} | instead
+    for values in itertools.product(*lists.values()):
+        yield dict(zip(lists, values, strict=True))
+
+
+def check_name(name: str, presets: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise `UnknownName` where there is no such preset."""
+    if name not in presets:
+        raise UnknownName(with_suggestions(f"unknown preset {name!r}", name, known))

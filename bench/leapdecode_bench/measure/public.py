@@ -35,80 +35,101 @@ def build(
     measured, and all methods are asked the same. Rows that cannot be decoded are left out, and
     named in the notes.
     """
-    asked = named(name, data)
-    found = load(asked, limit + warmup)
-    groups = dict.fromkeys(item.group for item in found.items)
-    made = []
+    source = named(name, data)
+    loaded = load(source, limit + warmup)
+    groups = dict.fromkeys(item.group for item in loaded.items)
+    workloads = []
     for group in groups:
-        label = f"{asked.set.name}/{group}" if group else asked.set.name
-        items = [item for item in found.items if item.group == group]
-        made.append(_workload(label, asked.set, items, llm, limit, sampling, warmup))
-    made[0].notes[:0] = [f"left out: {reason}" for reason in found.skipped]
-    return made
+        label = f"{source.set.name}/{group}" if group else source.set.name
+        items = [item for item in loaded.items if item.group == group]
+        workloads.append(_workload(label, source.set, items, llm, limit, sampling, warmup))
+    workloads[0].notes[:0] = [f"left out: {reason}" for reason in loaded.skipped]
+    return workloads
 
 
 def _workload(
-    label: str, of: PublicSet, items: list[Item], llm: LLM, limit: int, sampling: SamplingParams,
+    label: str,
+    public_set: PublicSet,
+    items: list[Item],
+    llm: LLM,
+    limit: int,
+    sampling: SamplingParams,
     warmup: int,
-) -> Workload:  # fmt: skip
+) -> Workload:
     if warmup and len(items) <= limit:
         raise OptionError(
             f"{label} has {len(items)} rows: none beyond --limit {limit} for --warmup {warmup}"
         )
-    stops = of.stop
+    stops = public_set.stop
     if items[0].turns and not llm.tokenizer.chat_template:
         stops = (*stops, f"\n{USER}:")
-    own = replace(sampling, stop=(*sampling.stop, *stops))
+    sampling_of_set = replace(sampling, stop=(*sampling.stop, *stops))
     notes = list[str]()
-    prompts, asked, turns = _prompts(label, of, items[:limit], llm, own, notes)
+    prompts, items_asked, turns = _prompts(
+        label, public_set, items[:limit], llm, sampling_of_set, notes
+    )
     if not prompts:
         raise PromptError(f"no prompt of {label} can be decoded: {notes[0]}")
-    others, _, _ = _prompts(label, of, items[limit:], llm, own, notes)
-    passages = [item.facts["text"] for item in asked if "text" in item.facts]
+    warmup_prompts, _, _ = _prompts(label, public_set, items[limit:], llm, sampling_of_set, notes)
+    passages = [item.facts["text"] for item in items_asked if "text" in item.facts]
     return Workload(
-        label, prompts, _scorer(of, asked), own, others, notes, of.answers, turns, passages
+        label,
+        prompts,
+        _scorer(public_set, items_asked),
+        sampling_of_set,
+        warmup_prompts,
+        notes,
+        public_set.answers,
+        turns,
+        passages,
     )
 
 
-def _scorer(of: PublicSet, asked: list[Item]) -> Callable[[int, str], float | None]:
+def _scorer(public_set: PublicSet, items: list[Item]) -> Callable[[int, str], float | None]:
     """How texts are scored; equal texts of several methods once."""
 
     @functools.cache
     def score(number: int, text: str) -> float | None:
-        return of.score(asked[number], text)
+        return public_set.score(items[number], text)
 
     return score
 
 
 def _prompts(
-    label: str, of: PublicSet, items: Iterable[Item], llm: LLM, sampling: SamplingParams,
+    label: str,
+    public_set: PublicSet,
+    items: Iterable[Item],
+    llm: LLM,
+    sampling: SamplingParams,
     notes: list[str],
-) -> tuple[list[list[int]], list[Item], list[Turn]]:  # fmt: skip
+) -> tuple[list[list[int]], list[Item], list[Turn]]:
     """The prompts that `llm` can decode as ids, the item of each, and of conversations the turn."""
-    prompts, asked, turns = list[list[int]](), list[Item](), list[Turn]()
+    prompts, items_of_prompts, turns = list[list[int]](), list[Item](), list[Turn]()
     for number, item in enumerate(items, 1):
         try:
-            for place, ids in enumerate(_of_item(of, item, llm, sampling)):
+            for turn, ids in enumerate(_of_item(public_set, item, llm, sampling)):
                 prompts.append(ids)
-                asked.append(item)
+                items_of_prompts.append(item)
                 if item.turns:
                     facts, count = item.facts, len(item.turns)
                     question = facts.get("question_id", item.name or number)
-                    turns.append(Turn(question, facts.get("category", ""), place, count))
+                    turns.append(Turn(question, facts.get("category", ""), turn, count))
         except PromptError as error:
             notes.append(f"left out: {label}, row {number} of those that were read: {error}")
-    return prompts, asked, turns
+    return prompts, items_of_prompts, turns
 
 
-def _of_item(of: PublicSet, item: Item, llm: LLM, sampling: SamplingParams) -> list[list[int]]:
+def _of_item(
+    public_set: PublicSet, item: Item, llm: LLM, sampling: SamplingParams
+) -> list[list[int]]:
     """The prompts of an item, all of them decodable; raises `PromptError`."""
     if not item.turns:
-        return [_encoded(of.prompt(item), llm)]
+        return [_encoded(public_set.prompt(item), llm)]
     prompts, messages = list[list[int]](), list[Mapping[str, str]]()
-    for place, said in enumerate(item.turns):
-        messages.append({"role": "user", "content": said})
+    for turn, question in enumerate(item.turns):
+        messages.append({"role": "user", "content": question})
         prompts.append(_encoded(_conversation(messages, llm), llm))
-        if place + 1 < len(item.turns):
+        if turn + 1 < len(item.turns):
             result = llm.generate(prompts[-1], method=BASELINE, sampling=sampling)
             messages.append({"role": "assistant", "content": result.text.strip()})
     return prompts
@@ -119,8 +140,8 @@ def _conversation(messages: list[Mapping[str, str]], llm: LLM) -> Any:
     if llm.tokenizer.chat_template:
         return messages
     names_of = {"user": USER, "assistant": MODEL}
-    said = [f"{names_of[one['role']]}: {one['content'].strip()}\n" for one in messages]
-    return f"{''.join(said)}{MODEL}:"
+    lines = [f"{names_of[message['role']]}: {message['content'].strip()}\n" for message in messages]
+    return f"{''.join(lines)}{MODEL}:"
 
 
 def _encoded(prompt: Any, llm: LLM) -> list[int]:

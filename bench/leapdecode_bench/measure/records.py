@@ -1,9 +1,6 @@
 """What a bench keeps of each generation: plain data, read without loading a model."""
 
-import json
 from dataclasses import dataclass, field
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
 
 BASELINE = "autoregressive"
 COUNTS = (
@@ -59,34 +56,10 @@ class Record:
     audit_seconds: float = 0.0
     scores: list[float | None] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if len(self.verdicts) != 3:
+            raise ValueError(f"verdicts={self.verdicts} must be three counts")
+
     @property
     def key(self) -> tuple[str, str, int, int]:
         return self.task, self.contender, self.unit, self.round
-
-
-HINTS = get_type_hints(Record)
-
-
-def parse(line: str) -> Record | None:
-    """The record that a line holds; None where the line is cut off, damaged or something else."""
-    try:
-        record = Record(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
-        return None
-    whole = all(fits(getattr(record, name), hint) for name, hint in HINTS.items())
-    return record if whole and len(record.verdicts) == 3 else None
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from JSON has the type of a field, its parts included."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is UnionType:
-        return any(fits(value, part) for part in parts)
-    if origin is list:
-        return isinstance(value, list) and all(fits(one, parts[0]) for one in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(fits(one, parts[1]) for one in value.values())
-    if hint is bool or hint is str:
-        return isinstance(value, hint)
-    kinds = (int, float) if hint is float else hint
-    return isinstance(value, kinds) and not isinstance(value, bool)

@@ -4,7 +4,7 @@ The document is what `summary.document` makes; `results` writes the page into a 
 """
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -22,7 +22,17 @@ from leapdecode_bench.measure.cells import (
     speedup,
 )
 from leapdecode_bench.measure.loops import LOOPING
-from leapdecode_bench.measure.pages import Block, Code, Facts, Heading, Picture, Table, Words
+from leapdecode_bench.measure.pages import (
+    Block,
+    Code,
+    Columns,
+    Facts,
+    Heading,
+    Table,
+    Words,
+    table_of,
+)
+from leapdecode_bench.measure.publish import Pictures, available
 from leapdecode_bench.measure.records import TIMES
 
 PARTS = (*TIMES, "other")
@@ -53,17 +63,17 @@ def title(report: dict[str, Any]) -> str:
     return f"{report['run'].get('model', 'model')}: methods against plain decoding"
 
 
-def blocks(report: dict[str, Any], pictures: dict[str, Picture], with_plots: bool) -> list[Block]:
+def blocks(report: dict[str, Any], pictures: Pictures) -> list[Block]:
     """The page: results, how to read them, each task, what was run."""
     run, rows = report["run"], report["rows"]
     page = outcome(report)
-    page += [] if with_plots else [Words(NO_PLOTS)]
+    page += [] if available() else [Words(NO_PLOTS)]
     shown_first = ("speedup", "rows", "accepted", "scaling")
     page += [pictures[name] for name in shown_first if name in pictures]
     page += [Heading("How to read this"), *map(Words, HOW_TO_READ)]
     for task in dict.fromkeys(row["task"] for row in rows):
         page += task_blocks(task, [row for row in rows if row["task"] == task])
-    page += [Heading("What was run"), *command(run), *run_blocks(run)]
+    page += what_was_run(run)
     return page + ([pictures["row_costs"]] if "row_costs" in pictures else [])
 
 
@@ -71,13 +81,18 @@ def outcome(report: dict[str, Any]) -> list[Block]:
     """What was measured in short, and the table of all rows."""
     run, rows = report["run"], report["rows"]
     short = [fact(name, run[name]) for name in IN_SHORT if run.get(name)]
-    found: list[Block] = [Words("; ".join(short))]
-    found += [Words(run["note"], strong=True)] if run.get("note") else []
+    page: list[Block] = [Words("; ".join(short))]
+    page += [Words(run["note"], strong=True)] if run.get("note") else []
     head = [name.replace("\n", "") for name in HEAD]
-    found.append(Table(head, [cells(row) for row in rows], names=2))
+    page.append(Table(head, [cells(row) for row in rows], names=2))
     if any(row["unexplained"] for row in rows):
-        found.append(Words(UNEXPLAINED, strong=True))
-    return found
+        page.append(Words(UNEXPLAINED, strong=True))
+    return page
+
+
+def with_captions(pictures: Pictures) -> list[Block]:
+    """Pictures, each below a heading."""
+    return [block for picture in pictures.values() for block in (Heading(picture.caption), picture)]
 
 
 def command(run: dict[str, Any]) -> list[Block]:
@@ -86,69 +101,64 @@ def command(run: dict[str, Any]) -> list[Block]:
     return [Code(f"{program} {shlex.join(run['argv'])}")] if run.get("argv") else []
 
 
-Column = tuple[str, Callable[[dict[str, Any]], str]]
-PER_TASK: tuple[Column, ...] = (
-    ("texts", lambda row: str(row["texts"])),
-    ("pairs", lambda row: f"{row['pairs']} of {row['units']} prompts"),
-    ("speed-up after the first token", lambda row: shown(row["decode_speedup"], "{:.2f}x")),
-    ("matched/forward", lambda row: shown(row.get("matched_per_forward"))),
-    ("time to first token", lambda row: seconds(row["time_to_first_token"])),
-    ("peak memory", lambda row: memory(row["peak_memory"])),
-    ("identical", lambda row: str(row["identical"])),
-    ("ties", lambda row: str(row["tie_explained"])),
-    ("unexplained", lambda row: str(row["unexplained"])),
-)
-CALM: tuple[Column, ...] = (
-    ("generations", lambda row: f"{row['not_looping']['generations']} of {row['pairs']}"),
-    ("speed-up", lambda row: speedup(row["not_looping"])),
-    ("tokens/forward", lambda row: shown(row["not_looping"].get("tokens_per_forward"))),
-)
-
-
-def table(title: str, rows: list[dict[str, Any]], columns: Iterable[Column]) -> Table:
-    """A table with a row per method."""
-    columns = list(columns)
-    lines = [[clean(row["method"]), *(make(row) for _, make in columns)] for row in rows]
-    return Table(["method", *(name for name, _ in columns)], lines, title=title)
+METHOD: Columns = {"method": lambda row: clean(row["method"])}
+PER_TASK: Columns = METHOD | {
+    "texts": lambda row: str(row["texts"]),
+    "pairs": lambda row: f"{row['pairs']} of {row['units']} prompts",
+    "speed-up after the first token": lambda row: shown(row["decode_speedup"], "{:.2f}x"),
+    "matched/forward": lambda row: shown(row.get("matched_per_forward")),
+    "time to first token": lambda row: seconds(row["time_to_first_token"]),
+    "peak memory": lambda row: memory(row["peak_memory"]),
+    "identical": lambda row: str(row["identical"]),
+    "ties": lambda row: str(row["tie_explained"]),
+    "unexplained": lambda row: str(row["unexplained"]),
+}
+CALM: Columns = METHOD | {
+    "generations": lambda row: f"{row['not_looping']['generations']} of {row['pairs']}",
+    "speed-up": lambda row: speedup(row["not_looping"]),
+    "tokens/forward": lambda row: shown(row["not_looping"].get("tokens_per_forward")),
+}
 
 
 def task_blocks(task: str, rows: list[dict[str, Any]]) -> list[Block]:
     """What there is to say about one task beyond the page's table."""
     about = "Pairs, guesses, start, memory, and texts compared"
-    found: list[Block] = [Heading(task), table(about, rows, PER_TASK)]
+    page: list[Block] = [Heading(task), table_of(PER_TASK, rows, title=about)]
     timed = [row for row in rows if row["time_composition"]]
     if timed:
-        found.append(table("Where the time went", timed, composition(timed)))
+        page.append(table_of(composition(timed), timed, title="Where the time went"))
     if any(row["not_looping"]["generations"] < row["pairs"] for row in rows):
         apart = f"over {LOOPING:.0%} repeated 4-grams), on which any method gains"
-        return [*found, table(f"Without looping texts ({apart}", rows, CALM)]
-    return [*found, Words(f"No text looped: none has over {LOOPING:.0%} repeated 4-grams.")]
+        return [*page, table_of(CALM, rows, title=f"Without looping texts ({apart}")]
+    return [*page, Words(f"No text looped: none has over {LOOPING:.0%} repeated 4-grams.")]
 
 
-def composition(rows: list[dict[str, Any]]) -> list[Column]:
+def composition(rows: list[dict[str, Any]]) -> Columns:
     """Columns with the share of each part of the engine that took time in any row."""
 
-    def share(part: str) -> Callable[[dict[str, Any]], str]:
+    def share(part: str) -> Callable[[Mapping[str, Any]], str]:
         return lambda row: shown(row["time_composition"].get(part), "{:.1%}")
 
     taken = [part for part in PARTS if any(row["time_composition"].get(part) for row in rows)]
-    return [(part, share(part)) for part in taken]
+    return METHOD | {part: share(part) for part in taken}
 
 
-def run_blocks(run: dict[str, Any]) -> list[Block]:
-    """The facts, and what a forward costs."""
-    known = {name: value for name, value in run.items() if name not in SET_APART}
-    facts = [(name, fact(name, value)) for name, value in known.items() if value is not None]
+def what_was_run(run: dict[str, Any]) -> list[Block]:
+    """The command, the facts, and what a forward costs."""
+    page: list[Block] = [Heading("What was run"), *command(run)]
+    shown_facts = {name: value for name, value in run.items() if name not in SET_APART}
+    facts = [(name, fact(name, value)) for name, value in shown_facts.items() if value is not None]
     costs = {(cost["rows"], cost["context"]): cost for cost in run.get("row_costs") or []}
+    page.append(Facts(facts))
     if not costs:
-        return [Facts(facts)]
+        return page
     contexts = sorted({context for _, context in costs})
     lines = [
         [str(rows), *(cost_of(costs.get((rows, context))) for context in contexts)]
         for rows in sorted({rows for rows, _ in costs})
     ]
     heads = ["rows", *(f"{context} tokens cached" for context in contexts)]
-    return [Facts(facts), Table(heads, lines, title="Time of a forward, and its ratio to one row")]
+    return [*page, Table(heads, lines, title="Time of a forward, and its ratio to one row")]
 
 
 def cost_of(cost: dict[str, Any] | None) -> str:
@@ -161,7 +171,7 @@ def fact(name: str, value: Any) -> str:
         return sampling(value)
     if isinstance(value, dict):
         sizes = name == "sizes"
-        parts = [f"{key} {parameters(given) if sizes else given}" for key, given in value.items()]
+        parts = [f"{key} {parameters(part) if sizes else part}" for key, part in value.items()]
         return ", ".join(parts) + " parameters" * sizes
     return str(value)
 
@@ -169,6 +179,8 @@ def fact(name: str, value: Any) -> str:
 def sampling(values: dict[str, Any]) -> str:
     """The most tokens, and what is not the default; the seed is the run's."""
     usual = asdict(SamplingParams(seed=values.get("seed", 0))) | {"max_tokens": None}
-    changed = {key: one for key, one in values.items() if (one or None) != (usual.get(key) or None)}
-    others = [f"{key} {value}" for key, value in changed.items()]
-    return ", ".join(["greedy"] * (not values.get("temperature")) + others)
+    changed = {
+        key: value for key, value in values.items() if (value or None) != (usual.get(key) or None)
+    }
+    changed_options = [f"{key} {value}" for key, value in changed.items()]
+    return ", ".join(["greedy"] * (not values.get("temperature")) + changed_options)

@@ -3,16 +3,14 @@
 `bench` ends with `render`, and `leapdecode report` is nothing else, so both write the same files.
 """
 
-import json
-import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from leapdecode.errors import ResultsError
 from leapdecode_bench.measure import plots
-from leapdecode_bench.measure.canvas import inline
-from leapdecode_bench.measure.pages import Picture, markdown, webpage
+from leapdecode_bench.measure.publish import publish
 from leapdecode_bench.measure.records import Record
 from leapdecode_bench.measure.report import blocks, title
 from leapdecode_bench.measure.store import RESULTS, RUN, Store, known
@@ -70,7 +68,7 @@ def from_records(store: Store) -> dict[str, Any]:
     """
     run, records = known(store.folder / RUN), store.read()
     contenders = named(run.pop("contenders", None), store.folder / RUN)
-    whole = complete(records, {one.label for one in contenders})
+    whole = complete(records, {contender.label for contender in contenders})
     lost = store.damaged()
     if (lost and len(whole) < len(records)) or not whole:
         what = f"{lost[0]} is damaged" if lost else f"{store.folder} holds no complete round yet"
@@ -82,7 +80,9 @@ def from_records(store: Store) -> dict[str, Any]:
 def named(contenders: Any, path: Path) -> list[Entry]:
     """The contenders of `run.json`, in the order of the tables; raises `ResultsError`."""
     try:
-        return [Entry(str(one["label"]), dict(one["options"])) for one in contenders]
+        return [
+            Entry(str(contender["label"]), dict(contender["options"])) for contender in contenders
+        ]
     except (TypeError, KeyError, ValueError):
         raise ResultsError(
             f"{path} is missing, damaged, or of an earlier version, and records are not read "
@@ -92,10 +92,12 @@ def named(contenders: Any, path: Path) -> list[Entry]:
 
 def complete(records: list[Record], labels: set[str]) -> list[Record]:
     """The records of rounds that have one of every contender, so that each has its pair."""
-    found: dict[tuple[str, int, int], set[str]] = {}
+    contenders: dict[tuple[str, int, int], set[str]] = {}
     for record in records:
-        found.setdefault((record.task, record.unit, record.round), set()).add(record.contender)
-    return [one for one in records if found[one.task, one.unit, one.round] == labels]
+        contenders.setdefault((record.task, record.unit, record.round), set()).add(record.contender)
+    return [
+        record for record in records if contenders[record.task, record.unit, record.round] == labels
+    ]
 
 
 def from_document(path: Path) -> dict[str, Any]:
@@ -112,27 +114,6 @@ def from_document(path: Path) -> dict[str, Any]:
 
 
 def write_files(report: dict[str, Any], folder: Path) -> list[Path]:
-    """Write the document and its pages into `folder`, each file whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn = plots.draw(report) if plots.available() else None
-    pictures, files = {}, []
-    for name, (caption, svg, png) in (drawn or {}).items():
-        pictures[name] = Picture(inline(svg, name, caption), f"plots/{name}.png", caption)
-        files += [put(folder / "plots" / f"{name}.svg", svg.encode())]
-        files += [put(folder / "plots" / f"{name}.png", png)]
-    page = blocks(report, pictures, with_plots=drawn is not None)
-    texts = {
-        "report.md": markdown(title(report), page),
-        "report.html": webpage(title(report), page),
-        RESULTS: json.dumps(report, indent=2) + "\n",
-    }
-    return [put(folder / name, text.encode()) for name, text in texts.items()] + files
-
-
-def put(path: Path, content: bytes) -> Path:
-    """Write a file beside its place, then move it there."""
-    path.parent.mkdir(exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_bytes(content)
-    os.replace(beside, path)
-    return path
+    """Write the document, its pages and its plots into `folder`."""
+    page, figures = partial(blocks, report), plots.figures(report)
+    return publish(folder / RESULTS, title(report), report, page, figures)

@@ -1,36 +1,51 @@
-"""Where a bench keeps its records: a folder that an interrupted run can be taken up in."""
+"""Where measurements keep their records: a folder that an interrupted run can be taken up in."""
 
+import functools
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leapdecode.errors import OptionError, ResultsError
-from leapdecode_bench.measure.records import Record, parse
+from leapdecode_bench.measure.records import Record
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 RECORDS, RUN, RESULTS = "records.jsonl", "run.json", "results.json"
-COMPRESSED = f"{RECORDS}.gz"
-VOLATILE = (
-    "argv",
-    "row_costs",
-    "row_costs_measured",
-    "perplexity",
-)  # may differ between the halves of one run
+# may differ between the halves of one run
+VOLATILE = ("argv", "limit", "row_costs", "row_costs_measured", "perplexity")
+
+
+@functools.cache
+def _reader(kind: type) -> "TypeAdapter[Any]":
+    """Checks the fields of a record that is read, with those of the records in it."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def parse(line: str, kind: type = Record) -> Any | None:
+    """The record that a line holds; None where the line is cut off, damaged or something else."""
+    try:
+        return _reader(kind).validate_json(line, strict=True, extra="forbid")
+    except ValueError:
+        return None
 
 
 class Store:
-    """A folder with `run.json` (what is measured) and `records.jsonl` (one line per generation).
+    """A folder with `run.json` (what is measured) and a line of JSON for each record.
 
-    Records may be compressed (`gzip records.jsonl`): they are read from `records.jsonl.gz` too, and
-    new ones go to a `records.jsonl` beside it.
+    Records are dataclasses with a `key`. They may be compressed (`gzip records.jsonl`): they are
+    read from `records.jsonl.gz` too, and new ones go to a `records.jsonl` beside it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, kind: type = Record, name: str = RECORDS) -> None:
+        self.folder, self.kind, self.name = folder, kind, name
 
     @classmethod
     def open(cls, root: Path, fixed: Path | None, run: dict[str, Any], resume: bool) -> "Store":
@@ -55,15 +70,15 @@ class Store:
     @classmethod
     def check_resumable(cls, root: Path, fixed: Path | None) -> None:
         """Raise `OptionError` where no run was ever begun: known before a model is loaded."""
-        if not any(known(place / RUN) for place in cls._places(root, fixed)):
+        if not any(known(folder / RUN) for folder in cls._places(root, fixed)):
             raise cls._nothing_to_resume(root, fixed, "no run" if fixed else "this run")
 
     @classmethod
     def _resumed(cls, root: Path, fixed: Path | None, run: dict[str, Any]) -> "Store":
         cls.check_resumable(root, fixed)
-        for place in cls._places(root, fixed):
-            if not differences(known(place / RUN), run):
-                return cls(place)
+        for folder in cls._places(root, fixed):
+            if not differences(known(folder / RUN), run):
+                return cls(folder)
         what = "this run"
         if fixed:
             what = f"another run (other {', '.join(differences(known(fixed / RUN), run))})"
@@ -83,6 +98,18 @@ class Store:
         )
         return OptionError(f"nothing to resume: {where} holds {what}; {way_out}")
 
+    def begin(self, run: dict[str, Any], resume: bool) -> None:
+        """Write down what is measured; with `resume` it must be what the folder holds.
+
+        Raises `OptionError` where it is not.
+        """
+        path = self.folder / RUN
+        if resume and path.exists() and (different := differences(known(path), run)):
+            message = f"{self.folder} holds another run (other {', '.join(different)})"
+            raise OptionError(f"{message}; choose another --output")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.describe(run)
+
     def describe(self, run: dict[str, Any]) -> None:
         """Write down what is measured, whole or not at all."""
         beside = self.folder / f"{RUN}.part"
@@ -91,27 +118,27 @@ class Store:
 
     def files(self) -> list[Path]:
         """The files that hold records, the oldest records first."""
-        paths = (self.folder / COMPRESSED, self.folder / RECORDS)
+        paths = (self.folder / f"{self.name}.gz", self.folder / self.name)
         return [path for path in paths if path.exists()]
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[Any]:
         """The records so far, the last one of equal ones; damaged lines are left out."""
-        found = {record.key: record for _, record in self._parsed() if record}
-        return list(found.values())
+        by_key = {record.key: record for _, record in self._parsed() if record}
+        return list(by_key.values())
 
     def damaged(self) -> list[str]:
         """Where a line holds no record, as "FILE, line N"; an interrupted run may leave such."""
-        return [place for place, record in self._parsed() if not record]
+        return [line for line, record in self._parsed() if not record]
 
-    def _parsed(self) -> Iterator[tuple[str, Record | None]]:
+    def _parsed(self) -> Iterator[tuple[str, Any | None]]:
         for path in self.files():
             for number, line in enumerate(text_of(path).splitlines(), 1):
                 if line:
-                    yield f"{path}, line {number}", parse(line)
+                    yield f"{path}, line {number}", parse(line, self.kind)
 
-    def add(self, records: list[Record]) -> None:
-        """Append the records of one round, in one write; a cut-off line is closed first."""
-        with (self.folder / RECORDS).open("ab+") as file:
+    def add(self, records: Sequence[Any]) -> None:
+        """Append records that belong together, in one write; a cut-off line is closed first."""
+        with (self.folder / self.name).open("ab+") as file:
             if file.tell():
                 file.seek(-1, 2)
                 cut_off = file.read(1) != b"\n"
@@ -142,7 +169,7 @@ def known(path: Path) -> dict[str, Any]:
         return {}
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def differences(run: dict[str, Any], another: dict[str, Any]) -> list[str]:
     """In what two runs differ; nothing where one code measures one thing on one machine."""
-    keys = sorted({*one, *other} - {*VOLATILE})
-    return [key for key in keys if one.get(key) != json.loads(json.dumps(other.get(key)))]
+    keys = sorted({*run, *another} - {*VOLATILE})
+    return [key for key in keys if run.get(key) != json.loads(json.dumps(another.get(key)))]

@@ -49,46 +49,50 @@ def rows_of(
         done = [record for record in records if record.task == task]
         plain = [record for record in done if record.contender == baseline]
         for contender in contenders:
-            own = [record for record in done if record.contender == contender.label]
-            if own:
-                rows.append(row(contender, task, own, plain))
+            records_of_contender = [
+                record for record in done if record.contender == contender.label
+            ]
+            if records_of_contender:
+                rows.append(row(contender, task, records_of_contender, plain))
     return rows
 
 
-def row(contender: Labelled, task: str, own: list[Record], plain: list[Record]) -> dict[str, Any]:
+def row(
+    contender: Labelled, task: str, records: list[Record], references: list[Record]
+) -> dict[str, Any]:
     """Sums, medians and intervals of one contender on one task.
 
     `not_looping` has the same speed and hits over units without looping texts, `decode_speedup` the
     speed-up without the time to the first token.
     """
-    calm = [record for record in own if record.repeated <= LOOPING]
-    memory = max(record.peak_memory for record in own)
-    first = [record.first_token for record in own if record.first_token is not None]
-    accepted = sums(record.accepted for record in own)
-    composition = sums(record.composition for record in own)
+    calm = [record for record in records if record.repeated <= LOOPING]
+    memory = max(record.peak_memory for record in records)
+    first = [record.first_token for record in records if record.first_token is not None]
+    accepted = sums(record.accepted for record in records)
+    composition = sums(record.composition for record in records)
     whole = sum(composition.values()) or 1.0
-    margins = [margin for record in own for margin, _ in record.margins]
+    margins = [margin for record in records for margin, _ in record.margins]
     return {
         "method": contender.label,
         "options": contender.options,
         "task": task,
-        "texts": sum(record.texts for record in own),
-        **speed(own, plain),
-        **hits(own),
+        "texts": sum(record.texts for record in records),
+        **speed(records, references),
+        **hits(records),
         "accepted_lengths": dict(sorted(accepted.items(), key=lambda pair: int(pair[0]))),
         "time_to_first_token": statistics.median(first) if first else None,
         "time_composition": {name: value / whole for name, value in composition.items()},
         "peak_memory": memory,
-        "quality": quality(own),
-        "identical": sum(record.verdicts[0] for record in own),
-        "tie_explained": sum(record.verdicts[1] for record in own),
-        "unexplained": sum(record.verdicts[2] for record in own),
-        "exact": all(record.exact for record in own),
+        "quality": quality(records),
+        "identical": sum(record.verdicts[0] for record in records),
+        "tie_explained": sum(record.verdicts[1] for record in records),
+        "unexplained": sum(record.verdicts[2] for record in records),
+        "exact": all(record.exact for record in records),
         "worst_margin": max(margins, default=0.0),
-        "audit_seconds": sum(record.audit_seconds for record in own),
+        "audit_seconds": sum(record.audit_seconds for record in records),
         "not_looping": {
             "generations": len(calm),
-            **(speed(calm, plain) | hits(calm) if calm else {}),
+            **(speed(calm, references) | hits(calm) if calm else {}),
         },
     }
 
@@ -102,39 +106,37 @@ def sums(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return dict(total)
 
 
-def speed(own: list[Record], plain: list[Record]) -> dict[str, Any]:
+def speed(records: list[Record], references: list[Record]) -> dict[str, Any]:
     """Tokens, seconds and the paired speed-ups over plain decoding.
 
     Repeats of one unit are not independent of each other, so the interval is over the units'
     medians (over the rounds where there is one unit).
     """
-    base = {(record.unit, record.round): record for record in plain}
-    found = [(record, base.get((record.unit, record.round))) for record in own]
-    pairs = [(record, other) for record, other in found if other]
+    by_turn = {(record.unit, record.round): record for record in references}
     ratios: dict[int, list[float]] = {}
-    for record, other in pairs:
-        own_rate, other_rate = (
-            rate(record.tokens, record.seconds),
-            rate(other.tokens, other.seconds),
-        )
-        ratios.setdefault(record.unit, []).append(own_rate / other_rate)
-    late: dict[int, list[float]] = {}
-    for record, other in pairs:
-        mine, theirs = later(record), later(other)
-        if mine and theirs:
-            late.setdefault(record.unit, []).append(rate(*mine) / rate(*theirs))
+    ratios_after_first: dict[int, list[float]] = {}
+    for record in records:
+        reference = by_turn.get((record.unit, record.round))
+        if reference is None:
+            continue
+        ratios.setdefault(record.unit, []).append(pace(record) / pace(reference))
+        after_first, reference_after_first = later(record), later(reference)
+        if after_first and reference_after_first:
+            ratio = rate(*after_first) / rate(*reference_after_first)
+            ratios_after_first.setdefault(record.unit, []).append(ratio)
     units = [statistics.median(values) for values in ratios.values()]
-    after_first = [statistics.median(values) for values in late.values()]
+    units_after_first = [statistics.median(values) for values in ratios_after_first.values()]
     median, low, high = median_interval(units if len(units) > 1 else next(iter(ratios.values())))
-    seconds, tokens = sum(record.seconds for record in own), sum(record.tokens for record in own)
+    seconds = sum(record.seconds for record in records)
+    tokens = sum(record.tokens for record in records)
     return {
         "tokens": tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / seconds,
         "speedup": median,
         "speedup_interval": [low, high],
-        "decode_speedup": statistics.median(after_first) if after_first else None,
-        "pairs": len(pairs),
+        "decode_speedup": statistics.median(units_after_first) if units_after_first else None,
+        "pairs": sum(map(len, ratios.values())),
         "units": len(units),
     }
 
@@ -152,25 +154,31 @@ def rate(tokens: int, seconds: float) -> float:
     return max(tokens, 1) / max(seconds, 1e-9)
 
 
-def hits(own: list[Record]) -> dict[str, Any]:
+def pace(*records: Record) -> float:
+    """Tokens per second of all records together."""
+    seconds = sum(record.seconds for record in records)
+    return rate(sum(record.tokens for record in records), seconds)
+
+
+def hits(records: list[Record]) -> dict[str, Any]:
     """Forwards and rows by name (None where they are not counted), and tokens per forward."""
-    counted = sums(record.counts for record in own)
-    found: dict[str, Any] = {name: counted.get(name) for name in COUNTS}
+    counted = sums(record.counts for record in records)
+    figures: dict[str, Any] = {name: counted.get(name) for name in COUNTS}
     forwards = counted.get("target_forwards", 0) - counted.get("prefill_forwards", 0)
-    tokens = sum(record.tokens for record in own)
-    found["tokens_per_forward"] = tokens / forwards if forwards else None
+    tokens = sum(record.tokens for record in records)
+    figures["tokens_per_forward"] = tokens / forwards if forwards else None
     # Without the prompt but for its last token: plain decoding has one row per forward.
-    prompts = sum(record.prompt_tokens - record.texts for record in own)
+    prompts = sum(record.prompt_tokens - record.texts for record in records)
     rows, matched = counted.get("target_rows"), counted.get("matched_tokens")
-    found["matched_per_forward"] = None if matched is None or not forwards else matched / forwards
+    figures["matched_per_forward"] = None if matched is None or not forwards else matched / forwards
     decoded = None if rows is None else rows - prompts
-    found["decode_rows"] = decoded
-    found["rows_per_forward"] = decoded / forwards if forwards and decoded is not None else None
-    return found
+    figures["decode_rows"] = decoded
+    figures["rows_per_forward"] = decoded / forwards if forwards and decoded is not None else None
+    return figures
 
 
-def quality(own: list[Record]) -> float | None:
+def quality(records: list[Record]) -> float | None:
     """Mean score of the texts of the first round, None without a checker."""
-    first = [score for record in own if record.round == 0 for score in record.scores]
+    first = [score for record in records if record.round == 0 for score in record.scores]
     scores = [score for score in first if score is not None]
     return statistics.mean(scores) if scores else None

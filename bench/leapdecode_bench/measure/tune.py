@@ -55,7 +55,11 @@ class Search:
     @property
     def total(self) -> int:
         """How many rounds `run` will yield."""
-        return len(self.values) * self.rounds * sum(len(work.prompts) for work in self.workloads)
+        return (
+            len(self.values)
+            * self.rounds
+            * sum(len(workload.prompts) for workload in self.workloads)
+        )
 
     def run(self) -> Iterator[None]:
         """Option by option; of values with no unexplained text that of the greatest gain stays."""
@@ -68,19 +72,19 @@ class Search:
             contenders = [Ours(self.llm, BASELINE), *(contender for _, contender in tried)]
             records: list[Record] = []
             bench = Bench(self.llm, contenders, self.workloads, self.sampling, self.rounds)
-            for found in bench.run(set()):
-                records += found
+            for round_records in bench.run(set()):
+                records += round_records
                 yield
             groups = [
                 [record for record in records if record.contender == label]
-                for label in (one.label for one in contenders)
+                for label in (trial.label for trial in contenders)
             ]
             new = [
-                trial(name, value, own, plain=groups[0], first=groups[1])
-                for (value, _), own in zip(tried, groups[1:], strict=True)
+                trial(name, value, trial_records, plain=groups[0], first=groups[1])
+                for (value, _), trial_records in zip(tried, groups[1:], strict=True)
             ]
             self.trials += new
-            self.best[name] = max(new, key=lambda one: (not one.unexplained, one.gain)).value
+            self.best[name] = max(new, key=lambda trial: (not trial.unexplained, trial.gain)).value
 
 
 def possible(method: str, options: dict[str, Any]) -> bool:
@@ -97,39 +101,40 @@ def make_with(method: str, options: dict[str, Any]) -> None:
     make(method, {key: value for key, value in options.items() if key != "budget"})
 
 
-def values_to_try(method: str, given: dict[str, Any]) -> dict[str, list[Any]]:
+def values_to_try(method: str, options: dict[str, Any]) -> dict[str, list[Any]]:
     """Per option its default and the values that its method names.
 
     Raises `OptionError` where there is none.
     """
     kind = find(method)
-    make_with(method, given)
-    found = {
-        one.name: list(dict.fromkeys([one.default, *one.metadata["search"]]))
-        for one in kind.options()
-        if one.metadata["search"] and one.name not in given
+    make_with(method, options)
+    values = {
+        option.name: list(dict.fromkeys([option.default, *option.metadata["search"]]))
+        for option in kind.options()
+        if option.metadata["search"] and option.name not in options
     }
-    if not found:
+    if not values:
         raise OptionError(f"method {method!r} has no option left to tune")
-    return found
+    return values
 
 
 def trial(
     name: str,
     value: Any,
-    own: list[Record],
+    records: list[Record],
     plain: list[Record],
     first: list[Record],
 ) -> Trial:
     """What the records say of one value; repeats and prompts of all tasks count alike."""
     pairs = dict.fromkeys((record.task, record.unit) for record in plain)
     units = {pair: number for number, pair in enumerate(pairs)}
-    groups = (own, plain, first)
-    mine, base, other = ([_moved(record, units) for record in group] for group in groups)
-    fast, gain = speed(mine, base), speed(mine, other)["speedup"]
+    own, baseline, first_value = (
+        [_moved(record, units) for record in group] for group in (records, plain, first)
+    )
+    fast, gain = speed(own, baseline), speed(own, first_value)["speedup"]
     return Trial(
         name, value, fast["speedup"], fast["speedup_interval"], gain,
-        hits(own)["tokens_per_forward"] or 0.0, sum(record.verdicts[2] for record in own),
+        hits(records)["tokens_per_forward"] or 0.0, sum(record.verdicts[2] for record in records),
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ LENGTH = re.compile(r":max_tokens=(.*)$")
 
 
 def build(
-    wanted: str,
+    task_list: str,
     llm: LLM,
     limit: int,
     seed: int,
@@ -54,27 +54,35 @@ def build(
     Raises `UnknownName`, `OptionError`, `PromptError` for a prompt that is no text or too long, and
     of public sets `TaskError` and `DataUnavailable`.
     """
-    made = list[Workload]()
-    for part in _parts(wanted):
+    workloads_made = list[Workload]()
+    for part in _parts(task_list):
         name, length = _with_length(part, sampling)
         if public.is_public(name):
-            works = public.build(name, llm, limit, length or sampling, warmup, data)
+            workloads = public.build(name, llm, limit, length or sampling, warmup, data)
             behind = part[len(name) :]
-            made += [replace(work, name=work.name + behind) for work in works]
+            workloads_made += [
+                replace(workload, name=workload.name + behind) for workload in workloads
+            ]
         else:
-            work = _build(name, llm, limit, seed, length or sampling, warmup)
-            made.append(
-                replace(work, name=part, sampling=work.sampling or length) if length else work
+            workload = _build(name, llm, limit, seed, length or sampling, warmup)
+            workloads_made.append(
+                replace(workload, name=part, sampling=workload.sampling or length)
+                if length
+                else workload
             )
-    twice = [name for name, count in Counter(work.name for work in made).items() if count > 1]
+    twice = [
+        name
+        for name, count in Counter(workload.name for workload in workloads_made).items()
+        if count > 1
+    ]
     if twice:
         raise OptionError(f"--tasks names {twice[0]!r} twice; rename one of the files")
-    return made
+    return workloads_made
 
 
-def check_tasks(wanted: str, data: Path | None = None) -> None:
+def check_tasks(task_list: str, data: Path | None = None) -> None:
     """Raise what can be wrong with a list of names whatever the model is."""
-    for part in _parts(wanted):
+    for part in _parts(task_list):
         name = LENGTH.sub("", part)
         if public.is_public(name):
             public.check(name, data)
@@ -85,12 +93,12 @@ def check_tasks(wanted: str, data: Path | None = None) -> None:
             _examples(name, "held_out", 1, 0)
 
 
-def _parts(wanted: str) -> list[str]:
+def _parts(task_list: str) -> list[str]:
     """The names in a list by comma, each once; "all" is every task."""
-    parts = [part.strip() for part in wanted.split(",") if part.strip()]
+    parts = [part.strip() for part in task_list.split(",") if part.strip()]
     if ALL in parts:
-        place = parts.index(ALL)
-        parts[place : place + 1] = [*names(), "code/source"]
+        position = parts.index(ALL)
+        parts[position : position + 1] = [*names(), "code/source"]
     if not parts:
         raise OptionError(
             f"--tasks is empty; choose from {', '.join(names())}, {CONTROL}, lines=FILE, "
@@ -122,21 +130,23 @@ def _build(
             )
         return Workload(Path(path).stem, prompts[:limit], warmup=prompts[limit:])
     examples = _examples("math" if name == CONTROL else name, "held_out", limit, seed)
-    others = _examples("math" if name == CONTROL else name, "train", warmup, seed)
+    warmup_examples = _examples("math" if name == CONTROL else name, "train", warmup, seed)
 
     def score(number: int, text: str) -> float | None:
         task, example = examples[number]
         return task.score(example, text)
 
-    made = Workload(name, _prompts(name, examples, llm), score, warmup=_prompts(name, others, llm))
+    workload = Workload(
+        name, _prompts(name, examples, llm), score, warmup=_prompts(name, warmup_examples, llm)
+    )
     if name == CONTROL:
         forced = replace(
             sampling,
             logits_processors=[*sampling.logits_processors, Unguessable()],
             ignore_eos=True,
         )
-        return replace(made, score=no_score, sampling=forced)
-    return made
+        return replace(workload, score=no_score, sampling=forced)
+    return workload
 
 
 def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task, Example]]:
@@ -154,13 +164,16 @@ def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task
         raise OptionError(f"--tasks {name}: write mix=N:TASK+TASK, or mix={SHUFFLED}:TASK+TASK")
     groups = [_examples(part, split, limit, seed) for part in parts]
     if order == SHUFFLED:
-        found = [example for group in groups for example in group]
-        random.Random(seed).shuffle(found)
-        return found
+        examples = [example for group in groups for example in group]
+        random.Random(seed).shuffle(examples)
+        return examples
     run = int(order)
     longest = max(map(len, groups))
     return [
-        one for at in range(0, longest, run) for group in groups for one in group[at : at + run]
+        example
+        for start in range(0, longest, run)
+        for group in groups
+        for example in group[start : start + run]
     ]
 
 
@@ -170,14 +183,14 @@ def _prompts(name: str, examples: list[tuple[Task, Example]], llm: LLM) -> list[
 
 def encode_all(texts: Sequence[Prompt], llm: LLM, name: str) -> list[list[int]]:
     """Token ids of prompts that `llm` can decode; raises `PromptError` with the prompt's number."""
-    found = []
+    encoded = []
     for number, text in enumerate(texts, 1):
         try:
-            found.append(encode(text, llm.tokenizer, llm.runner.vocabulary))
-            check_length(found[-1], llm.runner.max_length)
+            encoded.append(encode(text, llm.tokenizer, llm.runner.vocabulary))
+            check_length(encoded[-1], llm.runner.max_length)
         except PromptError as error:
             raise PromptError(f"{name}, prompt {number}: {error}") from error
-    return found
+    return encoded
 
 
 def read_prompts(format: str, path: Path) -> list[str]:
@@ -192,14 +205,14 @@ def read_prompts(format: str, path: Path) -> list[str]:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"cannot read prompts from {path}: {error}") from error
-    found = (
+    prompts = (
         lines
         if format == "lines"
         else [_field(line, number, path) for number, line in enumerate(lines, 1)]
     )
-    if not found:
+    if not prompts:
         raise PromptError(f"{path} holds no prompt")
-    return found
+    return prompts
 
 
 def _field(line: str, number: int, path: Path) -> str:

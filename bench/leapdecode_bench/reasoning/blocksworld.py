@@ -44,8 +44,8 @@ class BlocksworldTree(TreeTask):
     def think(self, state: State) -> Stages[str]:
         """The next action, with a note and a reason."""
         prompt = header() + action_prompt(state.question.text, state.thoughts)
-        found = yield Stage("action", prompt, 96, NEXT_PROMPT)
-        return found.text.strip()
+        result = yield Stage("action", prompt, 96, NEXT_PROMPT)
+        return result.text.strip()
 
     def evaluation(self, state: State) -> Stage:
         """Asks whether the last action is a good one."""
@@ -73,8 +73,8 @@ class BlocksworldTree(TreeTask):
     def chain(self, question: Question) -> Stages[str]:
         """A whole plan in one text."""
         prompt = header() + plan_prompt(question.text)
-        found = yield Stage("plan", prompt, 256, NEXT_PROMPT)
-        plan = parse_plan(found.text)
+        result = yield Stage("plan", prompt, 256, NEXT_PROMPT)
+        plan = parse_plan(result.text)
         return NO_ACTION if plan is None else "\n".join(map(str, plan))
 
     def score(self, facts: Mapping[str, Any], answer: str) -> float:
@@ -86,8 +86,8 @@ class BlocksworldTree(TreeTask):
         before, after = PLAN_PROMPT
         examples = Blocksworld().examples("held_out", count, "plan", seed)
         return [
-            Question(one.body.removeprefix(before).removesuffix(after), one.facts)
-            for one in examples
+            Question(example.body.removeprefix(before).removesuffix(after), example.facts)
+            for example in examples
         ]
 
 

@@ -29,8 +29,8 @@ class PassageTree(TreeTask):
 
     def think(self, state: State) -> Stages[str]:
         """A plan and a passage."""
-        found = yield Stage("passage", _prompt(state), TOKENS)
-        return found.text.strip()
+        result = yield Stage("passage", _prompt(state), TOKENS)
+        return result.text.strip()
 
     def evaluation(self, state: State) -> Stage:
         """Asks how coherent the passage of the last thought is."""
@@ -46,9 +46,11 @@ class PassageTree(TreeTask):
         A plan of its own where no thought has one.
         """
         plan, heading, _ = (state.thoughts or ("",))[-1].partition(f"\n{HEADING}")
-        given = f"{plan}{heading}\n" if heading else ""
-        found = yield Stage("passage", _prompt(state) + (f"\n{given}" if given else ""), TOKENS)
-        return (given + found.text).strip()
+        beginning = f"{plan}{heading}\n" if heading else ""
+        result = yield Stage(
+            "passage", _prompt(state) + (f"\n{beginning}" if beginning else ""), TOKENS
+        )
+        return (beginning + result.text).strip()
 
     def score(self, facts: Mapping[str, Any], answer: str) -> float:
         """1 for paragraphs that all end as given, else 0."""
@@ -57,7 +59,7 @@ class PassageTree(TreeTask):
     def questions(self, count: int, seed: int = 0) -> Sequence[Question]:
         """Held-out end sentences."""
         examples = Passage().examples("held_out", count, "passage", seed)
-        return [Question("\n".join(one.facts["ends"]), one.facts) for one in examples]
+        return [Question("\n".join(example.facts["ends"]), example.facts) for example in examples]
 
 
 def _prompt(state: State) -> str:

@@ -21,8 +21,8 @@ def find(name: str, tasks: Mapping[str, TreeTask]) -> TreeTask | None:
 class PublicTree(TreeTask):
     """The questions of a set, thought about as `inner` does."""
 
-    def __init__(self, wanted: str, inner: TreeTask) -> None:
-        name, _, path = wanted.partition("=")
+    def __init__(self, asked_for: str, inner: TreeTask) -> None:
+        name, _, path = asked_for.partition("=")
         self.source = Source(registry.find(name), path=Path(path) if path else None)
         self.inner, self.name = inner, name
         self.summary, self.depth = self.source.set.summary, inner.depth

@@ -18,8 +18,8 @@ MOST = 100_000  # rows that are read
 class PublicSource(Source):
     """The questions of "SET" or "SET=FILE", behind at most as many chains as the papers show."""
 
-    def __init__(self, wanted: str) -> None:
-        self.name, _, path = wanted.partition("=")
+    def __init__(self, asked_for: str) -> None:
+        self.name, _, path = asked_for.partition("=")
         self.place = Place(find(self.name), path=Path(path) if path else None)
         self.set = self.place.set
 

@@ -34,8 +34,8 @@ class TaskSource(Source):
     def ask(self, question: str, shots: int) -> PromptedQuestion:
         body = f"Question: {question.strip()}\nAnswer:"
         example = Example(self.kinds[0], body, "")
-        shown = self._shown(self.kinds[0], shots)
-        return PromptedQuestion(question.strip(), self.task.prompt(example, shown))
+        demonstrations = self._shown(self.kinds[0], shots)
+        return PromptedQuestion(question.strip(), self.task.prompt(example, demonstrations))
 
     def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
         each = -(-count // len(self.kinds))

@@ -40,10 +40,10 @@ def bench_of(
 ) -> Bench:  # fmt: skip
     """The bench of a trained model: plain decoding and `methods`, and `besides` of the baseline."""
     check_same_tokens(trained, baseline)
-    own = [Ours(trained, BASELINE), *(Ours(trained, *one) for one in methods)]
-    wanted: Wanted = [(BASELINE, {}), *besides]
-    others = [Ours(baseline, *one, whose=BESIDE, compared=False) for one in wanted]
-    return Bench(trained, [*own, *others], workloads, sampling, rounds, batch_size)
+    of_trained = [Ours(trained, BASELINE), *(Ours(trained, *method) for method in methods)]
+    beside: Wanted = [(BASELINE, {}), *besides]
+    of_baseline = [Ours(baseline, *method, whose=BESIDE, compared=False) for method in beside]
+    return Bench(trained, [*of_trained, *of_baseline], workloads, sampling, rounds, batch_size)
 
 
 def check_same_tokens(trained: LLM, baseline: LLM) -> None:
@@ -88,28 +88,28 @@ class Profile:
 
 
 def profile(
-    llm: LLM, name: str, work: Workload, answers: Sequence[str], settings: Collecting,
+    llm: LLM, name: str, workload: Workload, answers: Sequence[str], settings: Collecting,
     tick: Callable[[], None] = lambda: None,
 ) -> Profile:  # fmt: skip
     """The profile of a model on a task's prompts; `tick` is called behind every batch."""
-    found = list[Trajectory]()
+    blocks = list[Trajectory]()
     size = settings.batch_size
-    for start in range(0, len(work.prompts), size):
-        prompts = work.prompts[start : start + size]
+    for start in range(0, len(workload.prompts), size):
+        prompts = workload.prompts[start : start + size]
         results = continuations(llm, prompts, settings)
         texts = [
-            Known(start + place, prompt, result.token_ids)
-            for place, (prompt, result) in enumerate(zip(prompts, results, strict=True))
+            Known(start + number, prompt, result.token_ids)
+            for number, (prompt, result) in enumerate(zip(prompts, results, strict=True))
         ]
-        made = trajectories(tree_runner(llm), texts, settings.block, settings.seed)
-        found += [one for own in made for one in own]
+        by_text = trajectories(tree_runner(llm), texts, settings.block, settings.seed)
+        blocks += [trajectory for of_text in by_text for trajectory in of_text]
         tick()
-    first = next((one for one in found if one), [])
+    first = next((trajectory for trajectory in blocks if trajectory), [])
     view = View(
-        name, work.name, llm.tokenizer.decode(work.prompts[0]), viewed(llm.tokenizer, first)
+        name, workload.name, llm.tokenizer.decode(workload.prompts[0]), viewed(llm.tokenizer, first)
     )
-    dropped = sum(not one for one in found)
-    return Profile(phenomena(found), dropped, perplexity(llm, work.prompts, answers), view)
+    dropped = sum(not trajectory for trajectory in blocks)
+    return Profile(phenomena(blocks), dropped, perplexity(llm, workload.prompts, answers), view)
 
 
 def answers_of(name: str, limit: int, seed: int) -> list[str]:
@@ -117,7 +117,9 @@ def answers_of(name: str, limit: int, seed: int) -> list[str]:
     if "=" in name or is_public(name):
         return []
     task, _, kind = name.partition("/")
-    return [one.completion for one in find(task).examples("held_out", limit, kind or None, seed)]
+    return [
+        example.completion for example in find(task).examples("held_out", limit, kind or None, seed)
+    ]
 
 
 @torch.inference_mode()
@@ -134,13 +136,13 @@ def perplexity(llm: LLM, prompts: Sequence[list[int]], answers: Sequence[str]) -
     return math.exp(total / count) if count else None
 
 
-def described(found: Profile) -> dict[str, Any]:
+def described(profile: Profile) -> dict[str, Any]:
     """A profile as the fields of a row."""
     return {
-        "fast_forwarded": found.phenomena.fast_forwarded,
-        "stationary": found.phenomena.stationary,
-        "block_iterations": found.phenomena.iterations,
-        "blocks": found.phenomena.blocks,
-        "blocks_dropped": found.dropped,
-        "perplexity": found.perplexity,
+        "fast_forwarded": profile.phenomena.fast_forwarded,
+        "stationary": profile.phenomena.stationary,
+        "block_iterations": profile.phenomena.iterations,
+        "blocks": profile.phenomena.blocks,
+        "blocks_dropped": profile.dropped,
+        "perplexity": profile.perplexity,
     }

@@ -32,23 +32,28 @@ def rows_of(
     `speedup` is over the baseline's plain decoding, paired by round. `looping` is the share of
     texts that repeat themselves.
     """
-    whole = complete(list(records), {one.label for one in entries})
-    found = []
-    for values in measured(whole, entries, f"{BESIDE}: {BASELINE}"):
+    complete_records = complete(list(records), {record.label for record in entries})
+    rows = []
+    for values in measured(complete_records, entries, f"{BESIDE}: {BASELINE}"):
         label, task = values["method"], values["task"]
-        own = [one for one in whole if (one.contender, one.task) == (label, task)]
+        of_contender = [
+            record
+            for record in complete_records
+            if (record.contender, record.task) == (label, task)
+        ]
         beside = label.startswith(f"{BESIDE}: ")
-        found.append(
+        rows.append(
             {
                 "model": baseline if beside else model,
                 "decoding": label.removeprefix(f"{BESIDE}: "),
                 **{name: values[name] for name in KEPT},
-                "looping": sum(one.repeated > LOOPING for one in own) / len(own),
+                "looping": sum(record.repeated > LOOPING for record in of_contender)
+                / len(of_contender),
             }
         )
         if beside:  # its texts are of other weights than those it stood beside
-            found[-1] |= dict.fromkeys(("identical", "tie_explained", "unexplained"))
-    return found
+            rows[-1] |= dict.fromkeys(("identical", "tie_explained", "unexplained"))
+    return rows
 
 
 def document(
@@ -58,14 +63,14 @@ def document(
     plain = {
         row["task"]: row for row in rows if row["model"] == baseline and row["decoding"] == BASELINE
     }
-    own_plain = {(row["model"], row["task"]): row for row in rows if row["decoding"] == BASELINE}
-    found = [
+    plain_rows = {(row["model"], row["task"]): row for row in rows if row["decoding"] == BASELINE}
+    described = [
         row
         | profiles[row["model"], row["task"]]
-        | {"collapsed": collapsed(own_plain[row["model"], row["task"]], plain[row["task"]])}
+        | {"collapsed": collapsed(plain_rows[row["model"], row["task"]], plain[row["task"]])}
         for row in rows
     ]
-    return {"schema": 1, "rows": found, "run": dict(run)}
+    return {"schema": 1, "rows": described, "run": dict(run)}
 
 
 def collapsed(row: Mapping[str, Any], plain: Mapping[str, Any]) -> bool:

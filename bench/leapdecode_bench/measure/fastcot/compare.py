@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from leapdecode.reasoning.fastcot.answering import Answerer
 from leapdecode.reasoning.fastcot.trigger import WORDS
 from leapdecode_bench.measure.fastcot.contenders import Contender
-from leapdecode_bench.measure.fastcot.records import BatchRecord, Key, record_of
+from leapdecode_bench.measure.fastcot.records import BatchRecord, ContenderKey, record_of
 
 if TYPE_CHECKING:
     from leapdecode.llm import LLM
@@ -22,8 +22,8 @@ def parted(
     source: Source, calibration: int, limit: int, seed: int, shots: int
 ) -> tuple[list[PromptedQuestion], list[PromptedQuestion]]:
     """Questions to calibrate by, and `limit` others to compare on; the same for the same seed."""
-    found = source.questions(calibration + limit, seed, shots)
-    return found[:calibration], found[calibration:]
+    questions = source.questions(calibration + limit, seed, shots)
+    return questions[:calibration], questions[calibration:]
 
 
 @dataclass
@@ -45,15 +45,16 @@ class Comparison:
     words: str = WORDS
     seed: int = 0
     doing: str = ""
-    warm: set[Key] = field(default_factory=set, init=False)  # contenders that have answered
+    # contenders that have answered
+    warm: set[ContenderKey] = field(default_factory=set, init=False)
 
     @property
-    def keys(self) -> list[tuple[Key, int]]:
+    def keys(self) -> list[tuple[ContenderKey, int]]:
         """Of all records: contender and batch."""
         numbers = range(len(self.batches))
-        return [(one.key, number) for number in numbers for one in self.contenders]
+        return [(contender.key, number) for number in numbers for contender in self.contenders]
 
-    def part_of(self, key: tuple[Key, int]) -> int:
+    def part_of(self, key: tuple[ContenderKey, int]) -> int:
         """A batch, by all contenders."""
         return key[1]
 
@@ -63,12 +64,7 @@ class Comparison:
         numbers, size = range(len(self.questions)), self.batch_size
         return [list(numbers[begin : begin + size]) for begin in numbers[::size]]
 
-    @property
-    def total(self) -> int:
-        """How many records there will be."""
-        return len(self.contenders) * len(self.batches)
-
-    def run(self, done: set[tuple[Key, int]]) -> Iterator[BatchRecord]:
+    def run(self, done: set[tuple[ContenderKey, int]]) -> Iterator[list[BatchRecord]]:
         """The records that are missing.
 
         The first tokens of the first batch are decoded before, unmeasured: what is measured at
@@ -81,7 +77,7 @@ class Comparison:
             if (contender.key, batch) not in done
         ]
         self.doing = "warming up"
-        for contender in {one.key: one for _, one in missing}.values():
+        for contender in {contender.key: contender for _, contender in missing}.values():
             if contender.key in self.warm:
                 continue
             self.warm.add(contender.key)
@@ -90,7 +86,7 @@ class Comparison:
             Answerer(self.llm, self.batch_size, self.words).run(prompts, few)
         for batch, contender in missing:
             self.doing = f"batch {batch}, {contender.label}"
-            yield self._measured(contender, batch)
+            yield [self._measured(contender, batch)]
 
     def _order(self, batch: int) -> list[Contender]:
         """The contenders in an order of this batch's own."""
@@ -101,10 +97,10 @@ class Comparison:
         """Answer one batch; nothing is kept from an earlier one."""
         self.llm.reset_prefix_cache()
         numbers = self.batches[batch]
-        asked = [self.questions[number] for number in numbers]
+        questions = [self.questions[number] for number in numbers]
         answerer = Answerer(self.llm, self.batch_size, self.words)
         began = time.perf_counter()
-        answered = answerer.run([one.prompt for one in asked], contender.plan)
+        answered = answerer.run([question.prompt for question in questions], contender.plan)
         seconds = time.perf_counter() - began
         results = answerer.driver.record.results
-        return record_of(contender, batch, numbers, asked, answered, results, seconds)
+        return record_of(contender, batch, numbers, questions, answered, results, seconds)

@@ -122,7 +122,7 @@ def wanted(written: str) -> tuple[Kind, str, list[str]]:
 
 
 def contenders(
-    asked: Sequence[Wanted],
+    chosen: Sequence[Wanted],
     bounds: Mapping[str, Sequence[int]] | Sequence[int],
     readings: Sequence[int] = (1,),
     confidences: Sequence[float] = (0.0,),
@@ -132,18 +132,18 @@ def contenders(
 
     Bounds are those of all, or by `Wanted.bound_of`.
     """
-    found = list[Contender]()
-    for one in asked:
-        plan = plan_of(one.method, window, one.options, glimpse=one.kind.glimpse)
+    every = list[Contender]()
+    for contender in chosen:
+        plan = plan_of(contender.method, window, contender.options, glimpse=contender.kind.glimpse)
         plans = [plan]
-        if one.kind.bounded:
-            own = bounds[one.bound_of] if isinstance(bounds, Mapping) else bounds
-            plans = [plan.at(bound) for bound in own]
-        elif one.kind.early:
+        if contender.kind.bounded:
+            limits = bounds[contender.bound_of] if isinstance(bounds, Mapping) else bounds
+            plans = [plan.at(bound) for bound in limits]
+        elif contender.kind.early:
             plans = [
                 replace(plan, unchanged=count, confidence=share)
                 for count in readings
                 for share in confidences
             ]
-        found += [Contender(one.written, plan) for plan in plans]
-    return found
+        every += [Contender(contender.written, plan) for plan in plans]
+    return every

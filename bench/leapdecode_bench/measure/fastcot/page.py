@@ -1,28 +1,48 @@
-"""A comparison as files: compare.json, report.md, report.html and pictures."""
+"""Comparisons and studies of FastCoT as files: documents, pages and plots: saved time against
+loss, accuracy against iterations (Figures 6 and 8) and against the share of a rationale that is
+left (Figure 5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leapdecode.reasoning.fastcot.calibration import Calibration
-from leapdecode_bench.measure.cells import NONE, compact, seconds, shown
+from leapdecode_bench.measure.canvas import FAINT, INK, chart, key_to, looks
+from leapdecode_bench.measure.cells import NONE, compact, percent, seconds, shown, yes_or_no
 from leapdecode_bench.measure.fastcot.contenders import label_of
-from leapdecode_bench.measure.fastcot.pictures import draw
-from leapdecode_bench.measure.fastcot.records import BatchRecord, Key
+from leapdecode_bench.measure.fastcot.records import BatchRecord, ContenderKey
 from leapdecode_bench.measure.fastcot.summary import key_of, rows
-from leapdecode_bench.measure.pages import Block, Heading, Table, Words
-from leapdecode_bench.measure.plots import available
-from leapdecode_bench.measure.publish import publish
-from leapdecode_bench.measure.trees.page import percent
+from leapdecode_bench.measure.pages import Block, Columns, Heading, Words, table_of
+from leapdecode_bench.measure.plots import figure_row_costs
+from leapdecode_bench.measure.publish import Figures, Pictures, publish
+from leapdecode_bench.measure.report import what_was_run, with_captions
 
-HEAD = (
-    "contender", "accuracy", "loss", "time saved", "seconds", "forwards", "saved by hits",
-    "tokens", "approximate", "exact part equal",
-)  # fmt: skip
-SHORT = ("contender", "accuracy", "loss", "time saved", "seconds")  # on a terminal
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+Line = Sequence[tuple[float, float]]
+SAVED = "Time saved over plain whole rationales against the loss of accuracy, with 95% intervals"
+ITERATIONS = "Accuracy against iterations on the questions for calibration (FastCoT, Figure 6)"
+COLUMNS: Columns = {
+    "contender": lambda row: label_of(*key_of(row)),
+    "accuracy": lambda row: points(row["accuracy"]),
+    "loss": lambda row: between(row["loss"], row["loss_interval"], ""),
+    "time saved": lambda row: between(row["saved_time"], row["saved_time_interval"], "%"),
+    "seconds": lambda row: compact(row["seconds"]),
+    "forwards": lambda row: str(row["iterations"]),
+    "saved by hits": lambda row: str(row["iterations_saved"]),
+    "tokens": lambda row: str(row["tokens"]),
+    "approximate": lambda row: str(row["approximate"]),
+    "exact part equal": lambda row: yes_or_no(row["rationale_equal"]),
+}
+SHORT = ("contender", "accuracy", "loss", "time saved", "seconds")
+ON_A_TERMINAL: Columns = {name: COLUMNS[name] for name in SHORT}
 HOW_TO_READ = (
     "Every batch of questions was answered by all contenders in turn, in an order drawn for it. "
     "Time saved: the median over batches of the share of cot's time that a contender did not need; "
@@ -43,89 +63,75 @@ PARTS = (
 
 
 def document(
-    records: Sequence[BatchRecord], keys: Sequence[Key], calibrations: Mapping[str, Calibration],
+    records: Sequence[BatchRecord],
+    keys: Sequence[ContenderKey],
+    calibrations: Mapping[str, Calibration],
     run: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """What `--json` prints; `calibrations` by method, the first of them is `calibration` too."""
-    found = {method: asdict(one) for method, one in calibrations.items()}
+    calibrations_by_method = {
+        method: asdict(calibration) for method, calibration in calibrations.items()
+    }
     return {
         "schema": 1,
         "task": run["task"],
         "rows": rows(records, keys),
-        "calibration": next(iter(found.values()), None),
-        "calibrations": found,
+        "calibration": next(iter(calibrations_by_method.values()), None),
+        "calibrations": calibrations_by_method,
         "run": dict(run),
     }
 
 
 def write(folder: Path, report: Mapping[str, Any]) -> None:
-    """The document, the page and its pictures."""
+    """The document, the page and its plots."""
     title = f"{report['run']['model']}: FastCoT on {report['task']}"
-    drawn = draw(report) if available() else {}
-    publish(folder / "compare.json", title, report, blocks(report), drawn)
+    publish(folder / "compare.json", title, report, partial(blocks, report), figures_of(report))
 
 
-def blocks(report: Mapping[str, Any]) -> list[Block]:
+def blocks(report: Mapping[str, Any], pictures: Pictures) -> list[Block]:
     """The page: figures, how to read them, where the time went, the bound."""
-    table = report["rows"]
-    parts = list(table[0]["time_composition"]) if table else []
-    page: list[Block] = [Table(HEAD, [list(cells(row).values()) for row in table], names=1)]
-    page += [Words(text) for text in HOW_TO_READ]
-    page += [
-        Heading("Where the time went"),
-        Words(PARTS),
-        Table(
-            ("contender", *parts, "cache by inference"),
-            [
-                (
-                    label_of(*key_of(row)),
-                    *(seconds(row["time_composition"][part]) for part in parts),
-                    tidying(row["time_composition"]),
-                )
-                for row in table
-            ],
-            names=1,
-        ),
-    ]
-    found = report["calibrations"]
-    return [*page, Heading("Bounds"), *map(calibrated, found, found.values())] if found else page
+    rows = report["rows"]
+    page: list[Block] = [table_of(COLUMNS, rows), *map(Words, HOW_TO_READ)]
+    page += [Heading("Where the time went"), Words(PARTS), table_of(time_columns(rows), rows)]
+    calibrations = report["calibrations"]
+    if calibrations:
+        page.append(Heading("Bounds"))
+        page += [calibrated(method, calibration) for method, calibration in calibrations.items()]
+    return [*page, *with_captions(pictures), *what_was_run(report["run"])]
 
 
-def tidying(parts: Mapping[str, float]) -> str:
-    """What keeping the caches takes, as a share of the forwards."""
+def time_columns(rows: Sequence[Row]) -> Columns:
+    """The seconds of each part."""
+
+    def part(name: str) -> Callable[[Row], str]:
+        return lambda row: seconds(row["time_composition"][name])
+
+    parts = rows[0]["time_composition"] if rows else ()
+    return {
+        "contender": COLUMNS["contender"],
+        **{name: part(name) for name in parts},
+        "cache by inference": lambda row: cache_share(row["time_composition"]),
+    }
+
+
+def cache_share(parts: Mapping[str, float]) -> str:
+    """The time that keeping the caches takes, as a share of the forwards'."""
     return f"{100 * parts['cache'] / parts['inference']:.1f}%" if parts["inference"] else NONE
 
 
-def calibrated(method: str, found: Mapping[str, Any]) -> Words:
+def calibrated(method: str, calibration: Mapping[str, Any]) -> Words:
     """The bound of a method, and how it was found."""
+    most, loss = (f"{100 * calibration[name]:.1f} points" for name in ("max_loss", "loss"))
     return Words(
-        f"{method}: {found['iterations']} iterations, by {found['questions']} other questions: the "
-        f"least bound from which on accuracy is at most {points(found['max_loss'])} below that of "
-        f"whole rationales ({percent(found['accuracy'])}); at the bound the loss is "
-        f"{points(found['loss'])}."
+        f"{method}: {calibration['iterations']} iterations, by {calibration['questions']} other "
+        f"questions: the least bound from which on accuracy is at most {most} below that of whole "
+        f"rationales ({percent(calibration['accuracy'])}); at the bound the loss is {loss}."
     )
 
 
 def points(share: float) -> str:
-    """A share of the questions as points of accuracy."""
-    return f"{100 * share:.1f} points"
-
-
-def cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """A row by the names of `HEAD`."""
-    values = [
-        label_of(*key_of(row)),
-        f"{100 * row['accuracy']:.1f}%",
-        between(row["loss"], row["loss_interval"], ""),
-        between(row["saved_time"], row["saved_time_interval"], "%"),
-        compact(row["seconds"]),
-        str(row["iterations"]),
-        str(row["iterations_saved"]),
-        str(row["tokens"]),
-        str(row["approximate"]),
-        {None: NONE, True: "yes", False: "NO"}[row["rationale_equal"]],
-    ]
-    return dict(zip(HEAD, values, strict=True))
+    """An accuracy."""
+    return f"{100 * share:.1f}%"
 
 
 def between(share: float | None, interval: Sequence[float] | None, unit: str) -> str:
@@ -135,3 +141,153 @@ def between(share: float | None, interval: Sequence[float] | None, unit: str) ->
     low, high = interval
     wide = f" {100 * low:.1f} to {100 * high:.1f}" if low < high else ""
     return shown(100 * share, "{:.1f}") + unit + wide
+
+
+def figures_of(report: Mapping[str, Any]) -> Figures:
+    """The plots that a comparison has the figures for."""
+    figures: dict[str, Any] = {}
+    rows = [row for row in report["rows"] if row["saved_time"] is not None]
+    if rows:
+        figures["saved_time"] = (SAVED, partial(figure_saved, rows))
+    calibrations = report["calibrations"]
+    if calibrations:
+        lines = {
+            method: line_of(calibration["curve"]) for method, calibration in calibrations.items()
+        }
+        level = max(
+            calibration["accuracy"] - calibration["max_loss"]
+            for calibration in calibrations.values()
+        )
+        bounds = [calibration["iterations"] for calibration in calibrations.values()]
+        draw = partial(figure_lines, lines, "iterations", level, bounds)
+        figures["iterations"] = (ITERATIONS, draw)
+    return figures
+
+
+def line_of(curve: Sequence[Mapping[str, Any]]) -> Line:
+    """The points of a calibration's curve."""
+    return [(point["iterations"], point["accuracy"]) for point in curve]
+
+
+def figure_saved(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """A point per row; those of one contender are joined in their order."""
+    figure, axes = chart(6.5, 3.6)
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    for number, name in enumerate(names):
+        style = looks(number)
+        rows_of_name = [row for row in rows if row["method"] == name]
+        x, y = ([100 * row[part] for row in rows_of_name] for part in ("loss", "saved_time"))
+        axes.plot(x, y, **style, markersize=5, linewidth=1)
+        for row, loss, saved in zip(rows_of_name, x, y, strict=True):
+            width, height = row["loss_interval"], row["saved_time_interval"]
+            axes.plot(
+                [100 * end for end in width], [saved, saved], color=style["color"], linewidth=0.5
+            )
+            bar = [100 * end for end in height]
+            axes.plot([loss, loss], bar, color=style["color"], linewidth=0.5)
+    axes.axhline(0, color=FAINT, linewidth=1, zorder=0)
+    axes.axvline(0, color=FAINT, linewidth=1, zorder=0)
+    axes.set_xlabel("loss, in points of accuracy")
+    axes.set_ylabel("% of the time saved")
+    key_to(figure, [(looks(number), name) for number, name in enumerate(names)])
+    return figure
+
+
+def figure_lines(
+    lines: Mapping[str, Line], across: str, level: float | None = None, marks: Sequence[float] = ()
+) -> Figure:
+    """Accuracy by name of a line; `level`, and a place `at` for each line, are marked."""
+    figure, axes = chart(6.5, 3.2)
+    for number, points in enumerate(lines.values()):
+        x, y = zip(*points, strict=True)
+        axes.plot(x, [100 * value for value in y], **looks(number), markersize=3)
+    if level is not None:
+        axes.axhline(100 * level, color=FAINT, linewidth=1)
+    for number, mark in enumerate(marks):
+        axes.axvline(mark, color=looks(number)["color"], linewidth=0.5)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(across)
+    axes.set_ylabel("accuracy, %", color=INK)
+    key_to(figure, [(looks(number), name) for number, name in enumerate(lines)])
+    return figure
+
+
+@dataclass(frozen=True)
+class Study:
+    """How the rows of a study are shown: its table, and the plot of all rows."""
+
+    columns: Columns
+    figure: Callable[[Sequence[Row]], Figure | None]
+
+
+def lines_by_iterations(rows: Sequence[Row]) -> Figure:
+    """Accuracy against iterations, a line per name."""
+    names = dict.fromkeys(row["line"] for row in rows)
+    lines = {name: line_of([row for row in rows if row["line"] == name]) for name in names}
+    return figure_lines(lines, "iterations")
+
+
+def lines_by_share(rows: Sequence[Row]) -> Figure:
+    """Accuracy against the share that is left, a line per pattern."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        lines.setdefault(row["pattern"], []).append((100 * row["left"], row["accuracy"]))
+    return figure_lines(lines, "% of the rationale that is left")
+
+
+STUDIES: Mapping[str, Study] = {
+    "row_costs": Study(
+        {
+            "cached tokens": lambda row: str(row["context"]),
+            "rows": lambda row: str(row["rows"]),
+            "milliseconds": lambda row: f"{row['milliseconds']:.2f}",
+            "of one row's": lambda row: f"{row['ratio']:.2f}x",
+        },
+        lambda rows: figure_row_costs({"run": {"row_costs": list(rows)}}),
+    ),
+    "curves": Study(
+        {
+            "line": lambda row: row["line"],
+            "iterations": lambda row: str(row["iterations"]),
+            "accuracy": lambda row: points(row["accuracy"]),
+            "exact": lambda row: f"{row['exact']:.1f}",
+            "approximate": lambda row: f"{row['approximate']:.1f}",
+            "ended": lambda row: percent(row["ended"]),
+        },
+        lines_by_iterations,
+    ),
+    "corrupted": Study(
+        {
+            "pattern": lambda row: row["pattern"],
+            "left": lambda row: percent(row["left"]),
+            "accuracy": lambda row: points(row["accuracy"]),
+            "interval": lambda row: " to ".join(f"{100 * end:.1f}" for end in row["interval"]),
+            "answers": lambda row: str(row["answers"]),
+        },
+        lines_by_share,
+    ),
+}
+
+
+def study_document(
+    preset: str, task: str | None, rows: Sequence[Row], run: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {"schema": 1, "preset": preset, "task": task, "rows": list(rows), "run": dict(run)}
+
+
+def write_study(folder: Path, report: Mapping[str, Any], name: str, summary: str) -> None:
+    """The document, the page and its plot."""
+    study, rows = STUDIES[name], report["rows"]
+    columns = study.columns
+    first = next(iter(columns.values()))
+    of = f" on {report['task']}" if report["task"] else ""
+    title = f"{report['run']['model']}: {report['preset']}{of}"
+
+    def page(pictures: Pictures) -> list[Block]:
+        table = table_of(columns, sorted(rows, key=first))
+        run = what_was_run(report["run"])
+        return [Words(summary), table, *with_captions(pictures), *run]
+
+    figures = {name: (summary, partial(study.figure, rows))}
+    publish(folder / "compare.json", title, report, page, figures)

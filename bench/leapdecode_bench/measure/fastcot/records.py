@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leapdecode.reasoning.fastcot.calibration import score
 from leapdecode_bench.measure.fastcot.contenders import Contender
-from leapdecode_bench.measure.store import text_of
+from leapdecode_bench.measure.store import Store
 
 if TYPE_CHECKING:
     from leapdecode.llm.result import Result
     from leapdecode.reasoning.fastcot.answering import Answered
     from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 
-RECORDS = "records.jsonl"
 PARTS = {
     "inference": "forward_seconds",
     "draft": "draft_seconds",
@@ -25,7 +23,7 @@ PARTS = {
     "choosing": "verify_seconds",
     "cache": "commit_seconds",
 }  # of a text's `Stats`
-Key = tuple[str, int | None, int, float]
+ContenderKey = tuple[str, int | None, int, float]  # name, bound, readings, confidence
 
 
 @dataclass
@@ -71,37 +69,23 @@ class BatchRecord:
     replies: list[Reply]
 
     @property
-    def key(self) -> Key:
-        """Its contender's."""
+    def contender(self) -> ContenderKey:
+        """The key of its contender."""
         return self.method, self.bound, self.unchanged, self.confidence
 
-    @classmethod
-    def parse(cls, line: str) -> BatchRecord:
-        """A record from a line of a file; raises ValueError, TypeError or KeyError."""
-        found = json.loads(line)
-        found["replies"] = [Reply(**reply) for reply in found["replies"]]
-        return cls(**found)
-
-    def line(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
+    @property
+    def key(self) -> tuple[ContenderKey, int]:
+        return self.contender, self.batch
 
 
-def read(folder: Path) -> list[BatchRecord]:
-    """The records of a folder, the last one of equal ones; cut-off lines are left out."""
-    found: dict[tuple[Key, int], BatchRecord] = {}
-    for path in (folder / f"{RECORDS}.gz", folder / RECORDS):
-        for line in text_of(path).splitlines() if path.exists() else ():
-            try:
-                record = BatchRecord.parse(line)
-            except (ValueError, TypeError, KeyError):
-                continue
-            found[record.key, record.batch] = record
-    return list(found.values())
+def store(folder: Path) -> Store:
+    """Where the records of a comparison are kept."""
+    return Store(folder, BatchRecord)
 
 
 def record_of(
-    contender: Contender, batch: int, numbers: Sequence[int], asked: Sequence[PromptedQuestion],
-    answered: Sequence[Answered], results: Sequence[Result], seconds: float,
+    contender: Contender, batch: int, numbers: Sequence[int], questions: Sequence[PromptedQuestion],
+    answers: Sequence[Answered], results: Sequence[Result], seconds: float,
 ) -> BatchRecord:  # fmt: skip
     """The numbers of a batch; `results` are its texts."""
     times = {
@@ -110,10 +94,10 @@ def record_of(
     times["other"] = max(seconds - sum(times.values()), 0.0)
     replies = [
         Reply(
-            number, one.answer, score(question, one.answer), one.ended, one.iterations,
-            one.answer_iterations, one.exact, len(one.approximate), one.length,
-            one.answer_length,
+            number, answer.answer, score(question, answer.answer), answer.ended, answer.iterations,
+            answer.answer_iterations, answer.exact, len(answer.approximate), answer.length,
+            answer.answer_length,
         )
-        for number, question, one in zip(numbers, asked, answered, strict=True)
+        for number, question, answer in zip(numbers, questions, answers, strict=True)
     ]  # fmt: skip
     return BatchRecord(*contender.key, batch, seconds, times, replies)

@@ -41,58 +41,69 @@ def row_costs_of(llm: LLM) -> list[Row]:
 
 def plans(contenders: Sequence[str], windows: Sequence[int | str]) -> dict[str, Plan]:
     """A plan without a bound per contender and window, by its name in a figure."""
-    found = {}
+    by_name = {}
     for name in contenders:
         kind = KINDS[name]
         for window in windows if kind.method == "jacobi" else windows[:1]:
             several = len(windows) > 1 and kind.method == "jacobi"
             label = f"{name}, window {window}" if several else name
-            found[label] = plan_of(kind.method, window, glimpse=kind.glimpse)
-    return found
+            by_name[label] = plan_of(kind.method, window, glimpse=kind.glimpse)
+    return by_name
 
 
 def curves(
-    make: Callable[[], Answerer], asked: Sequence[PromptedQuestion], by_name: Mapping[str, Plan],
-    step: int, tick: Tick,
-) -> list[Row]:  # fmt: skip
+    make: Callable[[], Answerer],
+    questions: Sequence[PromptedQuestion],
+    by_name: Mapping[str, Plan],
+    step: int,
+    tick: Tick,
+) -> list[Row]:
     """Accuracy against iterations, a line per plan."""
-    found = list[Row]()
+    rows = list[Row]()
     for name, plan in by_name.items():
-        found += [{"line": name} | asdict(one) for one in accuracies(make(), asked, plan, step)]
+        rows += [
+            {"line": name} | asdict(point) for point in accuracies(make(), questions, plan, step)
+        ]
         tick()
-    return found
+    return rows
 
 
 def corrupt(
     tokens: Sequence[int], left: float, pattern: str, pad: int, rng: random.Random
 ) -> list[int]:
     """A rationale in which only a share of the tokens is left; the others are a pad token."""
-    kept, places = round(left * len(tokens)), range(len(tokens))
-    gone = places[kept:] if pattern == END else rng.sample(places, len(tokens) - kept)
-    lost = set(gone)
-    return [pad if place in lost else token for place, token in enumerate(tokens)]
+    num_left, positions = round(left * len(tokens)), range(len(tokens))
+    lost_positions = (
+        positions[num_left:] if pattern == END else rng.sample(positions, len(tokens) - num_left)
+    )
+    lost = set(lost_positions)
+    return [pad if position in lost else token for position, token in enumerate(tokens)]
 
 
 def corrupted(
-    make: Callable[[], Answerer], asked: Sequence[PromptedQuestion], plan: Plan,
-    shares: Sequence[float], seeds: int, tick: Tick,
-) -> list[Row]:  # fmt: skip
+    make: Callable[[], Answerer],
+    questions: Sequence[PromptedQuestion],
+    plan: Plan,
+    shares: Sequence[float],
+    seeds: int,
+    tick: Tick,
+) -> list[Row]:
     """Accuracy behind corrupted rationales, by the share that is left and the pattern.
 
     Each seed draws one of the two patterns, both equally likely. Equal rationales are asked once.
     """
     answerer = make()
-    done = answerer.run([one.prompt for one in asked], plan)
-    prompts = answerer.encode([one.prompt for one in asked])
+    answered = answerer.run([question.prompt for question in questions], plan)
+    prompts = answerer.encode([question.prompt for question in questions])
     scores = dict[tuple[float, str, int], list[float]]()
-    for number, (one, prompt) in enumerate(zip(asked, prompts, strict=True)):
-        whole = rationale_of(done[number], answerer.trigger, plan)
+    for number, (question, prompt) in enumerate(zip(questions, prompts, strict=True)):
+        whole = rationale_of(answered[number], answerer.trigger, plan)
         drawn = drawings(whole, shares, seeds, number, pad_of(answerer.trigger))
         distinct = [list(tokens) for tokens in dict.fromkeys(map(tuple, drawn.values()))]
-        said = make().ask([(prompt, tokens, []) for tokens in distinct], plan)
+        replies = make().ask([(prompt, tokens, []) for tokens in distinct], plan)
         right = {
-            tuple(tokens): score(one, reply.answer)
-            for tokens, reply in zip(distinct, said, strict=True)
+            tuple(tokens): score(question, reply.answer)
+            for tokens, reply in zip(distinct, replies, strict=True)
         }
         for (share, pattern, _), tokens in drawn.items():
             scores.setdefault((share, pattern, number), []).append(right[tuple(tokens)])
@@ -109,27 +120,27 @@ def drawings(
     whole: Sequence[int], shares: Sequence[float], seeds: int, number: int, pad: int
 ) -> dict[tuple[float, str, int], list[int]]:
     """Corrupted rationales of a question by share, pattern and seed."""
-    found = {}
+    drawn = {}
     for share in shares:
         for seed in range(seeds):
             rng = random.Random(f"corrupted/{number}/{share}/{seed}")
             pattern = rng.choice((END, RANDOM))
-            found[share, pattern, seed] = corrupt(whole, share, pattern, pad, rng)
-    return found
+            drawn[share, pattern, seed] = corrupt(whole, share, pattern, pad, rng)
+    return drawn
 
 
-def rationale_of(done: Answered, trigger: Trigger, plan: Plan) -> list[int]:
+def rationale_of(answered: Answered, trigger: Trigger, plan: Plan) -> list[int]:
     """The tokens of a whole rationale up to its end, or to the trigger in it."""
-    tokens = trigger.cut_at_end(done.exact, plan.stop)
+    tokens = trigger.cut_at_end(answered.exact, plan.stop)
     return tokens[: trigger.find(tokens)]
 
 
 def pad_of(trigger: Trigger) -> int:
     """The id that stands for what is gone."""
     for name in ("pad_token_id", "eos_token_id"):
-        found = getattr(trigger.tokenizer, name, None)
-        if found is not None:
-            return int(found)
+        token_id = getattr(trigger.tokenizer, name, None)
+        if token_id is not None:
+            return int(token_id)
     return 0
 
 
@@ -138,17 +149,17 @@ def _row(
 ) -> Row | None:
     """The mean over questions at one share; None where no seed drew the pattern."""
     by_question = dict[int, list[float]]()
-    for (left, drawn, number), found in scores.items():
+    for (left, drawn, number), values in scores.items():
         if left == share and pattern in (BOTH, drawn):
-            by_question.setdefault(number, []).extend(found)
+            by_question.setdefault(number, []).extend(values)
     if not by_question:
         return None
-    means = [statistics.mean(found) for found in by_question.values()]
+    means = [statistics.mean(values) for values in by_question.values()]
     accuracy, low, high = mean_interval(means)
     return {
         "left": share,
         "pattern": pattern,
         "accuracy": accuracy,
         "interval": [low, high],
-        "answers": sum(len(found) for found in by_question.values()),
+        "answers": sum(len(values) for values in by_question.values()),
     }

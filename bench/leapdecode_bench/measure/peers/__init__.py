@@ -9,36 +9,32 @@ from leapdecode.plugins import Registry
 from leapdecode_bench.measure.contenders import Contender
 from leapdecode_bench.measure.peers.base import Peer, PeerContender
 
-# no object of the base is made
 PEERS = Registry(__name__, Peer, "peer")  # type: ignore[type-abstract]
+peer_names = PEERS.names
 
 
-def peer_names() -> list[str]:
-    """Every peer's name, sorted."""
-    return PEERS.names()
-
-
-def parse_peers(wanted: str) -> list[tuple[Peer, str]]:
+def parse_peers(listed: str) -> list[tuple[Peer, str]]:
     """(peer, argument) of a list by comma, as "hf,llama_cpp=FILE"; raises `UnknownName` with
     suggestions.
     """
-    found: dict[str, tuple[Peer, str]] = {}
-    for part in filter(None, (part.strip() for part in wanted.split(","))):
+    parsed: dict[str, tuple[Peer, str]] = {}
+    for part in filter(None, (part.strip() for part in listed.split(","))):
         name, _, argument = part.partition("=")
-        if name not in PEERS.classes:
-            message = f"--peers {name!r} is not known"
-            raise UnknownName(with_suggestions(message, name, PEERS.classes))
-        found[name] = PEERS.instance(name), argument
-    if not found:
-        raise OptionError(f"--peers is empty; choose from {', '.join(PEERS.classes)}")
-    return list(found.values())
+        if name not in peer_names():
+            raise UnknownName(
+                with_suggestions(f"--peers {name!r} is not known", name, peer_names())
+            )
+        parsed[name] = PEERS.instance(name), argument
+    if not parsed:
+        raise OptionError(f"--peers is empty; choose from {', '.join(peer_names())}")
+    return list(parsed.values())
 
 
-def check_peers(wanted: str, batch_size: int = 1) -> None:
+def check_peers(listed: str, batch_size: int = 1) -> None:
     """Raise what is wrong with `--peers` whatever the model is, and for batches, which peers do
     not decode.
     """
-    for peer, argument in parse_peers(wanted):
+    for peer, argument in parse_peers(listed):
         peer.check(argument)
     if batch_size > 1:
         raise OptionError("--peers decodes one prompt at a time; leave --batch-size out")
@@ -49,16 +45,20 @@ def check_sampling(contenders: Iterable[Contender], samplings: Iterable[Sampling
     anything is measured.
     """
     samplings = list(samplings)
-    for one in contenders:
-        if isinstance(one, PeerContender):
+    for contender in contenders:
+        if isinstance(contender, PeerContender):
             for sampling in samplings:
-                one.check(sampling)
+                contender.check(sampling)
 
 
-def peers(wanted: str, llm: LLM) -> list[Contender]:
+def peers(listed: str, llm: LLM) -> list[Contender]:
     """The contenders that `--peers` adds; raises what `check_peers` raises."""
-    check_peers(wanted)
-    return [one for peer, argument in parse_peers(wanted) for one in peer.contenders(llm, argument)]
+    check_peers(listed)
+    return [
+        contender
+        for peer, argument in parse_peers(listed)
+        for contender in peer.contenders(llm, argument)
+    ]
 
 
 __all__ = [

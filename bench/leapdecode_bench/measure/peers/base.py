@@ -98,13 +98,13 @@ class PeerContender(ABC):
         self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
     ) -> list[Outcome]:
         """Decode a unit of prompts, one after the other."""
-        found = []
+        outcomes = []
         for prompt in prompts:
             defaults = self.llm.model_defaults
             filled = defaults.fill(sampling, len(prompt), with_rules=not self.follows_the_model)
             self.check(filled)
-            found.append(self._one(prompt, filled))
-        return found
+            outcomes.append(self._one(prompt, filled))
+        return outcomes
 
     def check(self, sampling: SamplingParams) -> None:
         """Raise `OptionError` for what the peer would leave out without a word."""
@@ -127,8 +127,8 @@ class PeerContender(ABC):
 
     def ends(self, sampling: SamplingParams) -> list[int]:
         """The tokens that end a text."""
-        own = frozenset() if sampling.ignore_eos else self.llm.end_tokens
-        return sorted(own | set(sampling.stop_token_ids))
+        end_tokens = frozenset() if sampling.ignore_eos else self.llm.end_tokens
+        return sorted(end_tokens | set(sampling.stop_token_ids))
 
     def outcome(self, prompt: list[int], token_ids: list[int], counts: dict[str, Any]) -> Outcome:
         """A text of this contender, decoded to words where there is a tokenizer."""

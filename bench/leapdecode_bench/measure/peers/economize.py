@@ -52,8 +52,8 @@ class Economize(PeerContender):
         model, ends = self.model, self.ends(sampling)
         began = time.perf_counter()
         ids = torch.tensor(prompt, device=self.target.device)
-        found = model.decode(ids, sampling.max_tokens, stop=ends or None)
-        said = found.tokens.tolist()
+        decoded = model.decode(ids, sampling.max_tokens, stop=ends or None)
+        token_ids = decoded.tokens.tolist()
         seconds = time.perf_counter() - began
-        rows = [event.tokens for event in found.cost.events if event.kind == "exact"]
-        return self.outcome(prompt, said, counts_of(len(rows), sum(rows), seconds))
+        rows = [event.tokens for event in decoded.cost.events if event.kind == "exact"]
+        return self.outcome(prompt, token_ids, counts_of(len(rows), sum(rows), seconds))

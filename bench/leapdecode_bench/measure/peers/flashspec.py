@@ -57,7 +57,7 @@ class FlashSpec(PeerContender):
         with counted(self.target, [""], "target") as target:
             began = time.perf_counter()
             ids = torch.tensor([prompt], device=self.target.device)
-            found = engine.generate(ids, sampling.max_tokens, eos_token_ids=ends)
-            said = found.output_ids[0, : found.n_tokens_generated].tolist()
+            decoded = engine.generate(ids, sampling.max_tokens, eos_token_ids=ends)
+            token_ids = decoded.output_ids[0, : decoded.n_tokens_generated].tolist()
             seconds = time.perf_counter() - began
-        return self.outcome(prompt, said, counts_of(target[0], target[1], seconds))
+        return self.outcome(prompt, token_ids, counts_of(target[0], target[1], seconds))

@@ -60,14 +60,16 @@ class HuggingFace(PeerContender):
                 ids, attention_mask=torch.ones_like(ids), generation_config=config, **extra
             )
             seconds = time.perf_counter() - began
-        said = whole[0, len(prompt) :].tolist()
-        found = self.outcome(prompt, said, counts_of(target[0], target[1], seconds, draft))
-        return stopped(found, self.llm.tokenizer, prompt, sampling) if sampling.stop else found
+        token_ids = whole[0, len(prompt) :].tolist()
+        outcome = self.outcome(prompt, token_ids, counts_of(target[0], target[1], seconds, draft))
+        return stopped(outcome, self.llm.tokenizer, prompt, sampling) if sampling.stop else outcome
 
     def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:
         processors = [
-            partial(unless_drafting, one, running) if getattr(one, "target_only", False) else one
-            for one in sampling.logits_processors
+            partial(unless_drafting, processor, running)
+            if getattr(processor, "target_only", False)
+            else processor
+            for processor in sampling.logits_processors
         ]
         chosen: dict[str, Any] = {"logits_processor": processors} if processors else {}
         if self.mode == "assisted":
@@ -104,9 +106,9 @@ def stopped(
     """
     stream = TextStream(tokenizer, tuple(sampling.stop), prompt)
     ids = outcome.token_ids
-    place = next((at for at, token in enumerate(ids, 1) if stream.push(token)), len(ids))
+    end = next((length for length, token in enumerate(ids, 1) if stream.push(token)), len(ids))
     stream.finish()
-    return replace(outcome, token_ids=ids[:place], text=stream.text)
+    return replace(outcome, token_ids=ids[:end], text=stream.text)
 
 
 def unless_drafting(

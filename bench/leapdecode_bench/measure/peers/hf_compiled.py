@@ -56,10 +56,10 @@ class CompiledHuggingFace(HuggingFace):
                 **extra,
             )
         seconds = time.perf_counter() - began
-        said = whole[0, len(prompt) :].tolist()
+        token_ids = whole[0, len(prompt) :].tolist()
         # a hook would be compiled too; plain decoding has a forward per token, by definition
         return self.outcome(
-            prompt, said, counts_of(len(said), len(prompt) + len(said) - 1, seconds)
+            prompt, token_ids, counts_of(len(token_ids), len(prompt) + len(token_ids) - 1, seconds)
         )
 
     def _extra(self, sampling: SamplingParams, running: list[str]) -> dict[str, Any]:

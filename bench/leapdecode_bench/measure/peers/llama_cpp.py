@@ -54,8 +54,8 @@ class LlamaCpp(PeerContender):
 
     @property
     def label(self) -> str:
-        found = FORMAT.search(self.file.stem)
-        kind = found[1].lower() if found else self.file.stem
+        format_match = FORMAT.search(self.file.stem)
+        kind = format_match[1].lower() if format_match else self.file.stem
         return f"llama.cpp-{kind}" + ("" if self.mode == "plain" else f"-{self.mode}")
 
     @cached_property
@@ -75,7 +75,7 @@ class LlamaCpp(PeerContender):
         return package.Server(params)
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
-        asked = {
+        request = {
             "prompt": prompt,
             "max_tokens": sampling.max_tokens,
             "temperature": 0.0,
@@ -86,15 +86,15 @@ class LlamaCpp(PeerContender):
         }
         server = self.server
         began = time.perf_counter()
-        answer = server.handle_completions(asked)
+        answer = server.handle_completions(request)
         seconds = time.perf_counter() - began
         if "error" in answer:
             raise OptionError(f"{self.label}: {answer['error']['message']}")
         whole, times = answer["__verbose"], answer["timings"]
-        said = list(whole["tokens"])
+        token_ids = list(whole["tokens"])
         # each forward gives a token beside the accepted guesses
         forwards = times["predicted_n"] - times.get("draft_n_accepted", 0)
         rows = len(prompt) + forwards - 1 + times.get("draft_n", 0)
-        outcome = self.outcome(prompt, said, counts_of(forwards, rows, seconds))
+        outcome = self.outcome(prompt, token_ids, counts_of(forwards, rows, seconds))
         outcome.text = whole["content"]
         return outcome

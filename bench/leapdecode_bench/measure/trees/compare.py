@@ -56,11 +56,6 @@ class Comparison:
         """A question, by all strategies."""
         return key[1]
 
-    @property
-    def total(self) -> int:
-        """How many trees there are to search."""
-        return len(self.strategies) * len(self.questions)
-
     def run(self, done: set[tuple[str, int]]) -> Iterator[tuple[TreeRecord, Tree]]:
         """The records that are missing, with their trees.
 

@@ -1,34 +1,55 @@
-"""A comparison as files: compare.json, report.md, report.html and pictures."""
+"""A comparison of strategies as files: its document, its page, and its plots: the schedule of a
+question (SEED, Figure 3b), speed against acceptance (Figures 5 and 6), utilisation (Figure 7a).
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from leapdecode_bench.measure.canvas import inline
-from leapdecode_bench.measure.pages import (
-    Block,
-    Facts,
-    Heading,
-    Picture,
-    Table,
-    Words,
-    markdown,
-    webpage,
-)
-from leapdecode_bench.measure.plots import available
-from leapdecode_bench.measure.trees.pictures import draw
+from leapdecode_bench.measure.canvas import FAINT, INK, PALETTE, chart, key_to, label, looks
+from leapdecode_bench.measure.cells import percent, ratio, shown, yes_or_no
+from leapdecode_bench.measure.pages import Block, Columns, Heading, Words, table_of
+from leapdecode_bench.measure.publish import Figures, Pictures, publish
+from leapdecode_bench.measure.report import what_was_run, with_captions
+from leapdecode_bench.measure.trees.compare import COT
 from leapdecode_bench.measure.trees.records import TreeRecord
-from leapdecode_bench.measure.trees.summary import PARTS, rows, simulation
+from leapdecode_bench.measure.trees.summary import PARTS, SERIAL, added, rate, rows, simulation
 
-NONE = "-"
-HEAD = (
-    "strategy", "tokens/s", "speed-up", "tokens/ forward", "acceptance: thoughts", "evaluations",
-    "queue wait", "target idle", "memory", "score", "equal",
-)  # fmt: skip
-SHORT = ("strategy", "tokens/s", "speed-up", "target idle", "score", "equal")  # on a terminal
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 60  # spans of a schedule that are drawn, so that single forwards can be seen
+SAMPLING = INK
+COLUMNS: Columns = {
+    "strategy": lambda row: row["strategy"],
+    "tokens/s": lambda row: f"{row['tokens_per_second']:.1f}",
+    "speed-up": lambda row: ratio(row["speedup"], row["speedup_interval"]),
+    "tokens/ forward": lambda row: shown(row["tokens_per_forward"]),
+    "acceptance: thoughts": lambda row: percent(row["acceptance"]["thought"]),
+    "evaluations": lambda row: percent(row["acceptance"]["evaluation"]),
+    "queue wait": lambda row: f"{1e3 * row['queue_wait']:.0f} ms",
+    "target idle": lambda row: percent(row["target_idle"]),
+    "memory": lambda row: f"{row['peak_memory'] / 1e9:.2f} GB",
+    "score": lambda row: shown(row["score"]),
+    "equal": lambda row: yes_or_no(row["texts_equal_to_serial"]),
+}
+SHORT = ("strategy", "tokens/s", "speed-up", "target idle", "score", "equal")
+ON_A_TERMINAL: Columns = {name: COLUMNS[name] for name in SHORT}
+SIMULATED: Columns = {
+    "strategy": lambda row: row["strategy"],
+    "speed-up": lambda row: f"{row['speedup']:.2f}x",
+    "target idle": lambda row: percent(row["target_idle"]),
+}
+PREFIXES: Columns = {
+    "strategy": lambda row: row["strategy"],
+    "prompt tokens": lambda row: str(row["prompt_tokens"]),
+    "computed": lambda row: str(row["computed_tokens"]),
+    "positions of the trie": lambda row: str(row["distinct_tokens"]),
+    "computed again": lambda row: str(max(row["computed_tokens"] - row["distinct_tokens"], 0)),
+}
 HOW_TO_READ = (
     "Speed-up: every question was searched under all strategies in turn; the median over questions "
     "of the ratio of tokens a second to serial execution's, with its 95% interval.",
@@ -53,82 +74,143 @@ def document(records: Sequence[TreeRecord], run: Mapping[str, Any], drafts: int)
 
 
 def write(folder: Path, records: Sequence[TreeRecord], report: Mapping[str, Any]) -> None:
-    """The document, the page and its pictures."""
-    (folder / "compare.json").write_text(json.dumps(report, indent=1) + "\n")
-    drawn = draw(records, report["rows"]) if available() else {}
-    found = {}
-    for name, (caption, svg, png) in drawn.items():
-        (folder / f"{name}.png").write_bytes(png)
-        found[name] = Picture(inline(svg, name, caption), f"{name}.png", caption)
+    """The document, the page and its plots."""
     title = f"{report['run']['model']}: trees of {report['run']['task']}"
-    page = blocks(report, found)
-    (folder / "report.md").write_text(markdown(title, page))
-    (folder / "report.html").write_text(webpage(title, page))
+    figures = figures_of(records, report["rows"])
+    publish(folder / "compare.json", title, report, partial(blocks, report), figures)
 
 
-def blocks(report: Mapping[str, Any], found: Mapping[str, Picture]) -> list[Block]:
+def blocks(report: Mapping[str, Any], pictures: Pictures) -> list[Block]:
     """The page: figures, how to read them, simulation, prefixes, pictures, what was run."""
-    page: list[Block] = [
-        Table(HEAD, [list(cells(row).values()) for row in report["rows"]], names=1)
-    ]
-    page += [Words(text) for text in HOW_TO_READ]
+    page: list[Block] = [table_of(COLUMNS, report["rows"]), *map(Words, HOW_TO_READ)]
     simulated = report["simulation"]
     if simulated:
+        drafts = simulated["drafts"]
         page += [
-            Heading(
-                f"Algorithm 1, simulated for {simulated['drafts']} drafts on their own devices"
-            ),
+            Heading(f"Algorithm 1, simulated for {drafts} drafts on their own devices"),
             Words(
                 "From the forward times and acceptances of serial and serial-speculative execution "
                 "here. SEED reports up to 1.56x over serial with an LLaMA2-7B (Table 1)."
             ),
-            Table(
-                ("strategy", "speed-up", "target idle"),
-                [
-                    (one["strategy"], f"{one['speedup']:.2f}x", percent(one["target_idle"]))
-                    for one in simulated["rows"]
-                ],
-                names=1,
-            ),
+            table_of(SIMULATED, simulated["rows"]),
         ]
-    page += [Heading("Prefixes"), Table(
-        ("strategy", "prompt tokens", "computed", "positions of the trie", "computed again"),
-        [
-            (
-                row["strategy"], str(row["prompt_tokens"]), str(row["computed_tokens"]),
-                str(row["distinct_tokens"]),
-                str(max(row["computed_tokens"] - row["distinct_tokens"], 0)),
-            )
-            for row in report["rows"]
-        ],
-        names=1,
-    )]  # fmt: skip
-    for picture in found.values():
-        page += [Heading(picture.caption), picture]
-    facts = [(key, str(value)) for key, value in report["run"].items()]
-    return [*page, Heading("What was run"), Facts(facts)]
+    page += [Heading("Prefixes"), table_of(PREFIXES, report["rows"])]
+    return [*page, *with_captions(pictures), *what_was_run(report["run"])]
 
 
-def cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """A row by the names of `HEAD`."""
-    low, high = row["speedup_interval"]
-    ratio = NONE if row["speedup"] is None else f"{row['speedup']:.2f}x {low:.2f}-{high:.2f}"
-    equal = {None: NONE, True: "yes", False: "NO"}[row["texts_equal_to_serial"]]
-    values = [
-        row["strategy"],
-        f"{row['tokens_per_second']:.1f}",
-        ratio,
-        NONE if row["tokens_per_forward"] is None else f"{row['tokens_per_forward']:.2f}",
-        *(percent(row["acceptance"][part]) for part in PARTS[:2]),
-        f"{1e3 * row['queue_wait']:.0f} ms",
-        percent(row["target_idle"]),
-        f"{row['peak_memory'] / 1e9:.2f} GB",
-        NONE if row["score"] is None else f"{row['score']:.2f}",
-        equal,
+def figures_of(records: Sequence[TreeRecord], rows: Sequence[dict[str, Any]]) -> Figures:
+    """All plots: a schedule for each strategy that serves several texts at once."""
+    order = {row["strategy"]: number for number, row in enumerate(rows)}
+    schedules: dict[str, Any] = {}
+    for record in sorted(records, key=lambda record: order.get(record.strategy, len(order))):
+        requests = {request for span in record.spans for request in span[4]}
+        if record.question == 0 and len(requests) > 1:
+            name = "".join(c if c.isalnum() else "-" for c in record.strategy)
+            caption = f"The schedule of question 0 under {record.strategy}, its first forwards"
+            schedules[f"schedule-{name}"] = (caption, partial(figure_schedule, record))
+    return schedules | {
+        "acceptance": (
+            "Speed-up over serial execution against acceptance, by question",
+            partial(figure_acceptance, records),
+        ),
+        "parts": (
+            "Acceptance of thoughts, evaluations and answers",
+            partial(figure_parts, rows),
+        ),
+        "utilisation": (
+            "Share of time in which the target runs",
+            partial(figure_utilisation, rows),
+        ),
+    }
+
+
+def figure_schedule(record: TreeRecord) -> Figure:
+    """A Gantt chart: the target's verification and its choosing of tokens, and each request's
+    drafting.
+    """
+    from_first = [span for span in record.spans if span[1] != "prefill"][: 2 * SHOWN]
+    requests = list(dict.fromkeys(request for span in from_first for request in span[4]))[:6]
+    lanes = ["target", *(f"draft of text {n}" for n in range(1, len(requests) + 1))]
+    figure, axes = chart(8, 0.8 + 0.34 * len(lanes))
+    start = from_first[0][2]
+    for model, kind, began, ended, served in from_first:
+        for request in served:
+            if request not in requests:
+                continue
+            number = requests.index(request)
+            colour = SAMPLING if kind == "sample" else PALETTE[number % len(PALETTE)]
+            lane = 0 if model == "target" else 1 + number
+            share = 0.7 / len(served) if model == "target" else 0.7
+            offset = share * served.index(request) if model == "target" else 0.0
+            bar = (1e3 * (began - start), 1e3 * (ended - began))
+            axes.broken_barh([bar], (lane - 0.35 + offset, share), color=colour)
+    axes.set_yticks(range(len(lanes)), lanes)
+    axes.set_ylim(len(lanes) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("milliseconds; a colour is a text, black is the choosing of tokens")
+    return figure
+
+
+def figure_acceptance(records: Sequence[TreeRecord]) -> Figure | None:
+    """Speed-up against acceptance, a point per question and strategy (Figure 5)."""
+    serial = {record.question: record for record in records if record.strategy == SERIAL}
+    clouds: dict[str, list[tuple[float, float]]] = {}
+    for record in records:
+        acceptance = added(list(record.parts.values())).acceptance
+        if acceptance is not None and record.question in serial:
+            point = (acceptance, rate(record) / rate(serial[record.question]))
+            clouds.setdefault(record.strategy, []).append(point)
+    if not clouds:
+        return None
+    figure, axes = chart(6.5, 3.2)
+    for number, points in enumerate(clouds.values()):
+        style = looks(number)
+        x, y = zip(*points, strict=True)
+        axes.scatter(x, y, s=22, color=style["color"], marker=style["marker"])
+    axes.axhline(1, color=FAINT, linewidth=1)
+    axes.set_xlabel("acceptance rate")
+    axes.set_ylabel("times as fast as serial")
+    key_to(figure, [({**looks(n), "linestyle": ""}, name) for n, name in enumerate(clouds)])
+    return figure
+
+
+def figure_parts(rows: Sequence[dict[str, Any]]) -> Figure | None:
+    """Acceptance by part and strategy (Figure 6)."""
+    drafting = [row for row in rows if any(row["acceptance"][part] is not None for part in PARTS)]
+    if not drafting:
+        return None
+    figure, axes = chart(6.5, 0.8 + 0.5 * len(drafting))
+    lines = range(len(drafting))
+    for number, part in enumerate(PARTS):
+        values = [row["acceptance"][part] or 0.0 for row in drafting]
+        heights = [line + 0.26 * (number - 1) for line in lines]
+        axes.barh(heights, values, height=0.24, color=PALETTE[number])
+    axes.set_yticks(lines, [label(row["strategy"]) for row in drafting])
+    axes.invert_yaxis()
+    axes.set_xlabel("acceptance rate")
+    entries: list[tuple[dict[str, Any], str]] = [
+        ({"color": PALETTE[number], "marker": "s", "linestyle": ""}, part)
+        for number, part in enumerate(PARTS)
     ]
-    return dict(zip(HEAD, values, strict=True))
+    key_to(figure, entries)
+    return figure
 
 
-def percent(share: float | None) -> str:
-    """A share as per cent."""
-    return NONE if share is None else f"{100 * share:.0f}%"
+def figure_utilisation(rows: Sequence[dict[str, Any]]) -> Figure | None:
+    """The share of time in which the target runs, over the run of a question (Figure 7a)."""
+    trees = [row for row in rows if row["strategy"] != COT]
+    if not trees:
+        return None
+    figure, axes = chart(6.5, 2.8)
+    for number, row in enumerate(trees):
+        trace = row["utilisation"]
+        positions = [100 * (number + 0.5) / len(trace) for number in range(len(trace))]
+        axes.plot(positions, [100 * share for share in trace], **looks(number) | {"marker": ""})
+    axes.set_xlabel("% of the run of a question")
+    axes.set_ylabel("% of time the target runs", color=INK)
+    axes.set_ylim(0, 104)
+    key_to(
+        figure,
+        [(looks(number) | {"marker": ""}, row["strategy"]) for number, row in enumerate(trees)],
+    )
+    return figure

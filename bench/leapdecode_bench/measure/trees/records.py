@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leapdecode.reasoning.execution import Span, spans_of
+from leapdecode_bench.measure.store import Store
 
 if TYPE_CHECKING:
     from leapdecode.core import ForwardEvent
@@ -93,63 +93,67 @@ class TreeRecord:
     runs: list[list[list[tuple[float, list[int]]]]] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
 
-    @classmethod
-    def parse(cls, line: str) -> TreeRecord:
-        """A record from a line of a file; raises ValueError, TypeError or KeyError."""
-        found = json.loads(line)
-        found["parts"] = {name: Part(**part) for name, part in found["parts"].items()}
-        found["times"] = Times(**found["times"])
-        return cls(**found)
-
-    def line(self) -> str:
-        return json.dumps(asdict(self)) + "\n"
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.strategy, self.question
 
 
-def read(folder: Path) -> list[TreeRecord]:
-    """The records of a folder, the last one of equal ones; cut-off lines are left out."""
-    found: dict[tuple[str, int], TreeRecord] = {}
-    for path in (folder / "trees.jsonl.gz", folder / "trees.jsonl"):
-        if not path.exists():
-            continue
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode(errors="replace")
-        for line in text.splitlines():
-            try:
-                record = TreeRecord.parse(line)
-            except (ValueError, TypeError, KeyError):
-                continue
-            found[record.strategy, record.question] = record
-    return list(found.values())
+def store(folder: Path) -> Store:
+    """Where the records of a comparison are kept."""
+    return Store(folder, TreeRecord, "trees.jsonl")
 
 
 def record_of(
-    strategy: str, question: int, tree: Tree, driver: Executor, began: float, seconds: float,
+    strategy: str,
+    question: int,
+    tree: Tree,
+    driver: Executor,
+    began: float,
+    seconds: float,
     peak_memory: int,
-) -> TreeRecord:  # fmt: skip
+) -> TreeRecord:
     """The numbers of a tree that was searched from `began` on, by `time.perf_counter`."""
-    done = driver.record
-    prompts = [result.prompt_token_ids for result in done.results]
+    execution = driver.record
+    prompts = [result.prompt_token_ids for result in execution.results]
     parts = {part: Part() for part in ("thought", "evaluation", "answer")}
-    for ask, result in zip(done.asks, done.results, strict=True):
+    for ask, result in zip(execution.asks, execution.results, strict=True):
         part = parts[ask.part]
         part.texts += 1
         part.tokens += result.stats.tokens
         part.steps += len(result.steps)
         part.drafted += sum(step.depth for step in result.steps)
         part.accepted += sum(min(len(step.tokens) - 1, step.depth) for step in result.steps)
-    verifying = [one for one in done.forwards if one.model == "target" and not one.prefill]
-    waits = [wait for one in verifying for wait in one.waited]
+    verifying = [
+        forward
+        for forward in execution.forwards
+        if forward.model == "target" and not forward.prefill
+    ]
+    waits = [wait for forward in verifying for wait in forward.waited]
     end = began + seconds
     return TreeRecord(
-        strategy, question, seconds, sum(part.tokens for part in parts.values()), digest(tree),
-        tree.score, parts, times_of(done.forwards), sum(waits) / max(len(waits), 1),
-        busy(done.forwards, "target"), busy(done.forwards, "draft"),
-        utilisation(done.forwards, began, end), peak_memory,
+        strategy,
+        question,
+        seconds,
+        sum(part.tokens for part in parts.values()),
+        digest(tree),
+        tree.score,
+        parts,
+        times_of(execution.forwards),
+        sum(waits) / max(len(waits), 1),
+        busy(execution.forwards, "target"),
+        busy(execution.forwards, "draft"),
+        utilisation(execution.forwards, began, end),
+        peak_memory,
         sum(len(ids) - 1 for ids in prompts),
-        sum(len(one.prompt_token_ids) - 1 - one.stats.reused_tokens for one in done.results),
-        distinct(prompts, [result.token_ids for result in done.results]), asdict(tree.counts),
-        runs_of(done), spans_of(done.forwards, began) if question == 0 else [],
-    )  # fmt: skip
+        sum(
+            len(forward.prompt_token_ids) - 1 - forward.stats.reused_tokens
+            for forward in execution.results
+        ),
+        distinct(prompts, [result.token_ids for result in execution.results]),
+        asdict(tree.counts),
+        runs_of(execution),
+        spans_of(execution.forwards, began) if question == 0 else [],
+    )
 
 
 def digest(tree: Tree) -> str:
@@ -162,60 +166,62 @@ def distinct(prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]]) -
     """Positions of the trie of prompts without their last tokens, but those that decoding cached
     when it generated the text that a later prompt begins with.
     """
-    asked = {tuple(ids[:end]) for ids in prompts for end in range(1, len(ids))}
+    prefixes = {tuple(ids[:length]) for ids in prompts for length in range(1, len(ids))}
     decoded = {
-        (*prompt, *text[:end])
+        (*prompt, *text[:length])
         for prompt, text in zip(prompts, texts, strict=True)
-        for end in range(len(text))
-        if (*prompt, text[0]) in asked
+        for length in range(len(text))
+        if (*prompt, text[0]) in prefixes
     }
-    return len(asked - decoded)
+    return len(prefixes - decoded)
 
 
 def times_of(forwards: Iterable[ForwardEvent]) -> Times:
     """Mean times of forwards that evaluated trees alone: few rows for every request."""
-    alone = [one for one in forwards if not one.prefill and max(one.num_tokens) <= 32]
-    target = [one for one in alone if one.model == "target"]
-    draft = [one for one in alone if one.model == "draft"]
+    small = [
+        forward for forward in forwards if not forward.prefill and max(forward.num_tokens) <= 32
+    ]
+    target = [forward for forward in small if forward.model == "target"]
+    draft = [forward for forward in small if forward.model == "draft"]
 
     def mean(values: list[float]) -> float:
         return sum(values) / len(values) if values else 0.0
 
     return Times(
-        mean([one.seconds for one in target]),
-        mean([one.sampled for one in target]),
-        mean([one.seconds + one.sampled for one in draft]),
+        mean([forward.seconds for forward in target]),
+        mean([forward.sampled for forward in target]),
+        mean([forward.seconds + forward.sampled for forward in draft]),
     )
 
 
 def busy(forwards: Iterable[ForwardEvent], model: str) -> float:
     """Seconds in which a model ran."""
-    return sum(one.ended - one.began for one in forwards if one.model == model)
+    return sum(forward.ended - forward.began for forward in forwards if forward.model == model)
 
 
 def utilisation(forwards: Sequence[ForwardEvent], began: float, ended: float) -> list[float]:
     """The share of time in which the target ran, bin by bin."""
     width = (ended - began) / BINS
     shares = [0.0] * BINS
-    for one in forwards:
-        if one.model != "target":
+    for forward in forwards:
+        if forward.model != "target":
             continue
-        for place in range(BINS):
-            left = began + place * width
-            inside = min(one.ended, left + width) - max(one.began, left)
-            shares[place] += max(inside, 0.0) / width
+        for number in range(BINS):
+            left = began + number * width
+            inside = min(forward.ended, left + width) - max(forward.began, left)
+            shares[number] += max(inside, 0.0) / width
     return [round(min(share, 1.0), 4) for share in shares]
 
 
-def runs_of(done: Record) -> list[list[list[tuple[float, list[int]]]]]:
+def runs_of(execution: Record) -> list[list[list[tuple[float, list[int]]]]]:
     """Per step of the search and per job its texts, see `TreeRecord.runs`."""
     return [
         [
             [
                 (result.stats.prefill_seconds, list(result.stats.accepted_lengths))
-                for result in (done.results[place] for place in job)
+                for result in (execution.results[number] for number in job)
             ]
             for job in run
         ]
-        for run in done.runs
+        for run in execution.runs
     ]

@@ -30,12 +30,12 @@ def simulate(
         levels: draft forwards before each verification.
     """
     times = record.times
-    step, one = times.verify + times.sample, plain.times.verify + plain.times.sample
+    step, plain_step = times.verify + times.sample, plain.times.verify + plain.times.sample
     serial, drafted, verified, scheduled, target = 0.0, 0.0, 0.0, 0.0, 0.0
     for run in with_prompts(record, plain):
         for prompt, gained in (text for job in run for text in job):
             verifying = prompt + len(gained[1:]) * step
-            serial += prompt + (sum(gained) - 1) * one
+            serial += prompt + (sum(gained) - 1) * plain_step
             drafted += verifying + len(gained) * levels * times.draft
             verified += verifying
         seconds, worked = schedule(run, drafts, times, levels)
@@ -53,8 +53,8 @@ def same_shape(record: TreeRecord, plain: TreeRecord) -> bool:
     and so may trees.
     """
 
-    def shape(one: TreeRecord) -> list[list[int]]:
-        return [[len(job) for job in run] for run in one.runs]
+    def shape(record_of_question: TreeRecord) -> list[list[int]]:
+        return [[len(job) for job in run] for run in record_of_question.runs]
 
     return shape(record) == shape(plain)
 
@@ -63,10 +63,10 @@ def with_prompts(record: TreeRecord, plain: TreeRecord) -> list[list[list[Text]]
     """The texts of a record, with the seconds up to the first token that plain decoding took."""
     return [
         [
-            [(plainly[0], text[1]) for text, plainly in zip(job, other, strict=True)]
-            for job, other in zip(run, others, strict=True)
+            [(plainly[0], text[1]) for text, plainly in zip(job, plain_job, strict=True)]
+            for job, plain_job in zip(run, plain_run, strict=True)
         ]
-        for run, others in zip(record.runs, plain.runs, strict=True)
+        for run, plain_run in zip(record.runs, plain.runs, strict=True)
     ]
 
 
@@ -95,9 +95,9 @@ def schedule(
         begin(0.0, starting.pop(0))
     free, worked = 0.0, 0.0
     while queue:
-        asked, number = heapq.heappop(queue)
+        asked_at, number = heapq.heappop(queue)
         _, seconds = under_way[number].pop()
-        free = max(free, asked) + seconds
+        free = max(free, asked_at) + seconds
         worked += seconds
         if under_way[number]:
             ask(free, number)

@@ -19,34 +19,35 @@ By = Mapping[int, TreeRecord]
 def rows(records: Sequence[TreeRecord], strategies: Sequence[str]) -> list[dict[str, Any]]:
     """A row per strategy that has records, see `row`."""
     by_strategy = {
-        name: {one.question: one for one in records if one.strategy == name} for name in strategies
+        name: {record.question: record for record in records if record.strategy == name}
+        for name in strategies
     }
     return [
-        row(name, found, by_strategy.get(SERIAL, {}))
-        for name, found in by_strategy.items()
-        if found
+        row(name, by_question, by_strategy.get(SERIAL, {}))
+        for name, by_question in by_strategy.items()
+        if by_question
     ]
 
 
-def row(name: str, own: By, serial: By) -> dict[str, Any]:
+def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
     """The figures of one strategy.
 
     `speedup` is the median, over questions, of the ratio of tokens per second to serial's, with its
     95% interval. Shares and means are over all questions.
     """
-    found = list(own.values())
-    seconds, tokens = total(found, "seconds"), total(found, "tokens")
-    scores = [one.score for one in found if one.score is not None]
-    both = sorted(set(own) & set(serial))
-    ratios = [rate(own[number]) / rate(serial[number]) for number in both]
+    all_records = list(records.values())
+    seconds, tokens = total(all_records, "seconds"), total(all_records, "tokens")
+    scores = [record.score for record in all_records if record.score is not None]
+    both = sorted(set(records) & set(serial_records))
+    ratios = [rate(records[number]) / rate(serial_records[number]) for number in both]
     median, low, high = median_interval(ratios) if ratios else (None, None, None)
-    equal = all(own[number].digest == serial[number].digest for number in both)
-    parts = {part: added([one.parts[part] for one in found]) for part in PARTS}
+    equal = all(records[number].digest == serial_records[number].digest for number in both)
+    parts = {part: added([record.parts[part] for record in all_records]) for part in PARTS}
     steps = sum(part.steps for part in parts.values())
-    traces = [one.utilisation for one in found]
+    traces = [record.utilisation for record in all_records]
     return {
         "strategy": name,
-        "questions": len(found),
+        "questions": len(all_records),
         "tokens": tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / seconds,
@@ -54,17 +55,19 @@ def row(name: str, own: By, serial: By) -> dict[str, Any]:
         "speedup_interval": [low, high],
         "tokens_per_forward": tokens / steps if steps else None,
         "acceptance": {part: parts[part].acceptance for part in PARTS},
-        "queue_wait": total(found, "queue_wait") / len(found),
-        "target_idle": 1 - total(found, "target_busy") / seconds,
-        "draft_busy": total(found, "draft_busy") / seconds,
+        "queue_wait": total(all_records, "queue_wait") / len(all_records),
+        "target_idle": 1 - total(all_records, "target_busy") / seconds,
+        "draft_busy": total(all_records, "draft_busy") / seconds,
         "utilisation": [statistics.mean(shares) for shares in zip(*traces, strict=True)],
-        "peak_memory": max(one.peak_memory for one in found),
+        "peak_memory": max(record.peak_memory for record in all_records),
         "score": statistics.mean(scores) if scores else None,
         "texts_equal_to_serial": equal if both and name != COT else None,
-        "prompt_tokens": total(found, "prompt_tokens"),
-        "computed_tokens": total(found, "computed_tokens"),
-        "distinct_tokens": total(found, "distinct_tokens"),
-        "counts": {key: sum(one.counts[key] for one in found) for key in found[0].counts},
+        "prompt_tokens": total(all_records, "prompt_tokens"),
+        "computed_tokens": total(all_records, "computed_tokens"),
+        "distinct_tokens": total(all_records, "distinct_tokens"),
+        "counts": {
+            key: sum(record.counts[key] for record in all_records) for key in all_records[0].counts
+        },
     }
 
 
@@ -89,16 +92,22 @@ def simulation(records: Sequence[TreeRecord], drafts: int) -> dict[str, Any] | N
     Of the questions whose trees have the same shape under serial and serial-speculative execution,
     and whose draft levels are known; None without any.
     """
-    serial = {one.question: one for one in records if one.strategy == SERIAL}
-    drafted = [one for one in records if one.strategy == DRAFTED and one.question in serial]
-    found = [one for one in drafted if levels(one) and same_shape(one, serial[one.question])]
-    if not found:
+    serial = {record.question: record for record in records if record.strategy == SERIAL}
+    drafted = [
+        record for record in records if record.strategy == DRAFTED and record.question in serial
+    ]
+    simulated_records = [
+        record
+        for record in drafted
+        if levels(record) and same_shape(record, serial[record.question])
+    ]
+    if not simulated_records:
         return None
     seconds = {"serial": 0.0, "serial-speculative": 0.0, "scheduled": 0.0}
     idle = dict.fromkeys(seconds, 0.0)
-    for one in found:
-        plain = serial[one.question]
-        for name, simulated in simulate(one, plain, drafts, levels(one)).items():
+    for record in simulated_records:
+        plain = serial[record.question]
+        for name, simulated in simulate(record, plain, drafts, levels(record)).items():
             seconds[name] += simulated.seconds
             idle[name] += simulated.target_idle * simulated.seconds
     return {
@@ -106,11 +115,11 @@ def simulation(records: Sequence[TreeRecord], drafts: int) -> dict[str, Any] | N
         "rows": [
             {
                 "strategy": name,
-                "seconds": took,
-                "speedup": seconds["serial"] / took,
-                "target_idle": idle[name] / took,
+                "seconds": seconds_taken,
+                "speedup": seconds["serial"] / seconds_taken,
+                "target_idle": idle[name] / seconds_taken,
             }
-            for name, took in seconds.items()
+            for name, seconds_taken in seconds.items()
         ],
     }
 

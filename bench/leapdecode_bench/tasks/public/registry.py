@@ -5,11 +5,7 @@ from leapdecode_bench.tasks.public.base import PublicSet
 
 # no object of the base is made
 SETS = Registry("leapdecode_bench.tasks.public", PublicSet, "public set")  # type: ignore[type-abstract]
-
-
-def names() -> list[str]:
-    """Every public set's name, sorted."""
-    return SETS.names()
+names = SETS.names
 
 
 def find(name: str) -> PublicSet:
