@@ -127,6 +127,7 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
     from leapdecode.engine.checks import check_verification
     from leapdecode.reasoning import search, tasks
     from leapdecode.reasoning.execution import find_strategy
+    from leapdecode.reasoning.solve import SearchSettings
     from leapdecode_bench.measure.trees.compare import COT
 
     task = tasks.find(settings["task"])
