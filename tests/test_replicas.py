@@ -1,5 +1,6 @@
 """Several servers behind one port: the texts of one process, whoever dies in between."""
 
+import asyncio
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,9 +18,13 @@ from commands import run
 from served import Client
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.cluster.replicas import Asked
+from leapdecode.cluster.replicas import ForwardedRequest
 
 pytest.importorskip("ray")
+from leapdecode.cluster.front import Relay
+from leapdecode.server.failures import Failure
+from leapdecode.server.settings import Settings
+
 COUNT = 3
 REQUESTS = 64
 BACK = 120  # seconds until a killed replica has been replaced; 30 where no other test runs
@@ -173,7 +179,7 @@ def test_limits_and_errors_are_those_of_one_server(client):
     ],
 )
 def test_what_a_request_is_routed_by(body, found):
-    asked = Asked("POST", "/v1/completions", b"", [], None, body)
+    asked = ForwardedRequest("POST", "/v1/completions", b"", [], None, body)
     assert asked.prompt == (found or "/v1/completions")
 
 
@@ -192,3 +198,48 @@ def test_what_is_wrong_is_a_sentence(given, code, said):
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+class FailingMessages:
+    """The messages of a replica that fails, in place of Ray's."""
+
+    def __init__(self, messages):
+        self.messages = iter(messages)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        message = next(self.messages, None)
+        if message is None:
+            raise RuntimeError("the cause")
+        return message
+
+    def cancel(self):
+        pass
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_fault_of_a_replica_is_logged_and_ends_a_stream_with_an_error(begun, caplog):
+    headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+    start = {"type": "http.response.start", "status": 200, "headers": headers}
+    messages = [start] if begun else []
+    answers = SimpleNamespace(remote=lambda request: FailingMessages(messages))
+    front = SimpleNamespace(settings=Settings(names=("demo",)), answers=answers)
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    relay = Relay(front, None, send)
+    if begun:
+        asyncio.run(relay.run())
+        assert sent[0] == start
+        assert b"the server failed on this request" in sent[1]["body"]
+        assert sent[2] == {"type": "http.response.body", "body": b""}
+    else:
+        with pytest.raises(Failure, match="500"):
+            asyncio.run(relay.run())
+        assert sent == []
+    (record,) = [one for one in caplog.records if one.exc_info]
+    assert str(record.exc_info[1]) == "the cause"

@@ -10,8 +10,7 @@ import torch
 from served import HOST, serving
 
 from leapdecode import SamplingParams
-from leapdecode.server.bodies import Completion
-from leapdecode.server.fields import StructuredOutputs
+from leapdecode.server.bodies import Completion, StructuredOutputs
 from leapdecode.server.grammars import Grammar, grammar_of
 
 PROMPT = "Question: Tom has 3 bags with 4 apples each. How many"

@@ -128,10 +128,10 @@ def test_a_form_is_compiled_once_and_some_are_kept(grammars):
     first = text_of(regex="kept [0-9]")
     assert grammars.form(first) is grammars.form(first)
     assert grammars.known(first)
-    for number in range(grammars_module.KEPT):
+    for number in range(grammars_module.CACHED):
         grammars.form(text_of(regex=f"another {number}"))
     assert not grammars.known(first)
-    assert len(grammars.kept) == grammars_module.KEPT
+    assert len(grammars.cache) == grammars_module.CACHED
 
 
 def test_texts_do_not_fail_of_what_others_read(grammars, llm, monkeypatch):

@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leapdecode.cluster.pool import cluster, spread
-from leapdecode.cluster.replicas import Asked, Message, Opening, replicas
+from leapdecode.cluster.replicas import ForwardedRequest, Message, Opening, replicas
 from leapdecode.server.app import layers
-from leapdecode.server.failures import Failure, failure_of, too_late
+from leapdecode.server.failures import LOGGER, Failure, failure_of, too_late
 from leapdecode.server.metrics import CONTENT_TYPE
 from leapdecode.server.service import STOPPING
 from leapdecode.server.serving import listen
@@ -87,8 +87,8 @@ class Front:
             if scope["path"] == "/metrics" and scope["method"] == "GET":
                 await Response(await self.metrics(), media_type=CONTENT_TYPE)(scope, receive, send)
                 return
-            asked = await self.asked(Request(scope, receive))
-            relay = Relay(self, asked, send)
+            request = await self.forwarded(Request(scope, receive))
+            relay = Relay(self, request, send)
             self.relays.add(relay)
             try:
                 await while_client_waits(receive, relay.run())
@@ -101,26 +101,29 @@ class Front:
             answer = JSONResponse(failure.body, failure.status, dict(failure.headers))
             await answer(scope, receive, send)
 
-    async def asked(self, request: Request) -> Asked:
+    async def forwarded(self, request: Request) -> ForwardedRequest:
         """A request as it is sent to a replica; raises `Failure`."""
         body = await body_of(request, self.settings.max_body, self.settings.patience)
         scope = request.scope
-        return Asked(
+        return ForwardedRequest(
             scope["method"], scope["path"], scope["query_string"], list(scope["headers"]),
             scope.get("client"), body,
         )  # fmt: skip
 
     async def metrics(self) -> bytes:
         """The metrics of all replicas, each with the label `replica`."""
-        pages = await self.handle.broadcast("metrics").results_async(return_exceptions=True)
-        return generate_latest(Together([page for page in pages if isinstance(page, tuple)]))
+        results = await self.handle.broadcast("metrics").results_async(return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                LOGGER.warning("a replica gives no metrics", exc_info=result)
+        return generate_latest(Together([page for page in results if isinstance(page, tuple)]))
 
 
 class Relay:
     """One request, from the front to a replica and back."""
 
-    def __init__(self, front: Front, asked: Asked, send: Send) -> None:
-        self.front, self.asked, self.send = front, asked, send
+    def __init__(self, front: Front, request: ForwardedRequest, send: Send) -> None:
+        self.front, self.request, self.send = front, request, send
         self.began = self.streams = False
         self.stopping = asyncio.Event()
 
@@ -130,25 +133,33 @@ class Relay:
 
     async def run(self) -> None:
         """Send an answer; raises `Failure` where none has begun, and `ClientLeft`."""
-        work = asyncio.create_task(self._answer())
+        try:
+            await self._until_stopped()
+        except ClientLeft:
+            raise
+        except Exception as error:
+            await self._fail(failure_of(error))
+
+    async def _until_stopped(self) -> None:
+        """Send an answer; raises what keeps it from being whole."""
+        answer = asyncio.create_task(self._answer())
         stopped = asyncio.create_task(self.stopping.wait())
         try:
-            await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                await work
-            else:
-                await self._fail(Failure(503, STOPPING))
+            await asyncio.wait((answer, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise Failure(503, STOPPING)
+            await answer
         finally:
-            for task in (work, stopped):
+            for task in (answer, stopped):
                 task.cancel()
-            await asyncio.gather(work, stopped, return_exceptions=True)
+            await asyncio.gather(answer, stopped, return_exceptions=True)
 
     async def _answer(self) -> None:
         from ray.exceptions import RayActorError
 
         seconds = self.front.settings.request_seconds
         for _ in range(TRIES):
-            messages = self.front.answers.remote(self.asked)
+            messages = self.front.answers.remote(self.request)
             try:
                 async with asyncio.timeout(seconds) as limit:
                     async for message in messages:
@@ -162,7 +173,7 @@ class Relay:
                     break
             finally:
                 messages.cancel()
-        await self._fail(Failure(503, "the replica that worked on this request died; try again"))
+        raise Failure(503, "the replica that worked on this request died; try again")
 
     async def _pass(self, message: Message) -> None:
         """Send one message on, to a client that reads."""
@@ -177,7 +188,7 @@ class Relay:
             raise ClientLeft from error
 
     async def _fail(self, failure: Failure) -> None:
-        """Tell of a failure: as the last event where a stream has begun."""
+        """Raise a failure; where a stream has begun, send it as the last event."""
         if not self.began:
             raise failure
         if self.streams:
@@ -199,7 +210,9 @@ class Together:
         for replica, page in self.pages:
             for family in text_string_to_metric_families(page):
                 known = families.setdefault(family.name, family)
-                samples, known.samples = family.samples, [] if known is family else known.samples
+                samples = family.samples
+                if known is family:
+                    known.samples = []
                 for sample in samples:
                     labels = {**sample.labels, "replica": replica}
                     known.samples.append(sample._replace(labels=labels))

@@ -82,16 +82,16 @@ def spread(start: Callable[[], Work[Part, Done]], parts: Iterable[Part]) -> Iter
     that dies is started again, and its part is done anew. Raises what the work raises, and
     `WorkersDied` where `DEATHS` workers died of one part.
     """
-    everything = list(parts)
-    if not everything:
+    all_parts = list(parts)
+    if not all_parts:
         return
     with cluster() as ray:
         from ray.util import ActorPool
 
-        workers = _workers(ray, start, len(everything))
+        workers = _workers(ray, start, len(all_parts))
         try:
             pool = ActorPool(workers)
-            yield from pool.map(lambda worker, part: worker.do.remote(part), everything)
+            yield from pool.map(lambda worker, part: worker.do.remote(part), all_parts)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayActorError as error:
@@ -104,15 +104,18 @@ def spread(start: Callable[[], Work[Part, Done]], parts: Iterable[Part]) -> Iter
 def _workers(ray: Any, start: Callable[[], Any], most: int) -> list[Any]:
     """Workers of as many threads as this process has, or of one GPU each."""
     threads = torch.get_num_threads()
-    there = ray.cluster_resources()
-    if there.get("GPU"):
-        wanted, places = {"num_gpus": 1, "num_cpus": 0}, int(there["GPU"])
+    resources = ray.cluster_resources()
+    options: dict[str, int]
+    if resources.get("GPU"):
+        options = {"num_gpus": 1, "num_cpus": 0}
+        num_workers = int(resources["GPU"])
     else:
-        wanted, places = {"num_cpus": threads}, int(there.get("CPU", 1)) // threads
-    if not places:
+        options = {"num_cpus": threads}
+        num_workers = int(resources.get("CPU", 1)) // threads
+    if not num_workers:
         raise OptionError(
-            f"a worker has {threads} threads, and the cluster {int(there.get('CPU', 0))} CPUs; "
+            f"a worker has {threads} threads, and the cluster {int(resources.get('CPU', 0))} CPUs; "
             "start with fewer (OMP_NUM_THREADS)"
         )
-    kind = ray.remote(**wanted, max_restarts=-1, max_task_retries=DEATHS)(Worker)
-    return [kind.remote(start, threads) for _ in range(min(places, most))]
+    kind = ray.remote(**options, max_restarts=-1, max_task_retries=DEATHS)(Worker)
+    return [kind.remote(start, threads) for _ in range(min(num_workers, most))]

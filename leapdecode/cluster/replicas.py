@@ -23,7 +23,7 @@ ROUTER = "ray.llm._internal.serve.routing_policies.prefix_aware.prefix_aware_rou
 
 
 @dataclass
-class Asked:
+class ForwardedRequest:
     """A request on its way to a replica.
 
     Attributes:
@@ -79,13 +79,13 @@ class Replica:
         self.service = Service(AsyncLLM(llm, batch_size=batch_size), settings)
         self.app = make_app(self.service)
 
-    async def answer(self, asked: Asked) -> AsyncGenerator[Message, None]:
+    async def answer(self, request: ForwardedRequest) -> AsyncGenerator[Message, None]:
         """The ASGI messages of an answer; leaving the generator tells the application that the
         client has left.
         """
         messages: asyncio.Queue[Any] = asyncio.Queue()
         left = asyncio.Event()
-        incoming = [{"type": "http.request", "body": asked.body, "more_body": False}]
+        incoming = [{"type": "http.request", "body": request.body, "more_body": False}]
 
         async def receive() -> Message:
             if incoming:
@@ -95,7 +95,7 @@ class Replica:
 
         async def run() -> None:
             try:
-                await self.app(asked.scope, receive, messages.put)
+                await self.app(request.scope, receive, messages.put)
             finally:
                 messages.put_nowait(None)
 
@@ -148,9 +148,9 @@ def replicas(
             "request_router_kwargs": {"imbalanced_threshold": batch_size, "do_eviction": True},
         },
     )
-    own = replace(settings, api_keys=(), origins=(), log=None)
+    replica_settings = replace(settings, api_keys=(), origins=(), log=None)
     try:
-        bound = kind.bind(start, own, batch_size, threads)
+        bound = kind.bind(start, replica_settings, batch_size, threads)
         yield serve.run(bound, name=name, route_prefix=None)
     finally:
         serve.delete(name)
@@ -174,10 +174,10 @@ def _share(ray: Any, count: int) -> tuple[int, dict[str, float]]:
     """Threads of a replica, and the resources of the cluster that it takes: a GPU or a part of
     one, or a part of the CPUs, of which one is left for Ray's own processes.
     """
-    there, threads = ray.cluster_resources(), torch.get_num_threads()
-    if gpus := there.get("GPU"):
+    resources, threads = ray.cluster_resources(), torch.get_num_threads()
+    if gpus := resources.get("GPU"):
         return threads, {"num_cpus": 0, "num_gpus": min(1.0, gpus / count)}
-    cpus = there.get("CPU", 1.0)
+    cpus = resources.get("CPU", 1.0)
     return (
         max(min(threads, int(cpus // count)), 1),
         {"num_cpus": min(float(threads), max(cpus - 1, 0.5) / count)},
@@ -192,5 +192,5 @@ def _prompt_of(body: bytes) -> str:
         return ""
     if not isinstance(document, dict):
         return ""
-    found = document.get("messages") or document.get("prompt") or ""
-    return found if isinstance(found, str) else json.dumps(found)
+    prompt = document.get("messages") or document.get("prompt") or ""
+    return prompt if isinstance(prompt, str) else json.dumps(prompt)

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -20,15 +21,13 @@ from leapdecode.errors import LeapdecodeError
 from leapdecode.llm.result import Result
 from leapdecode.llm.trace import costs_of, page
 from leapdecode.methods import find, names
-from leapdecode.server.access import AccessLog
-from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tokenize
+from leapdecode.server.bodies import ChatCompletion, Completion, Detokenize, Tokenize, read
 from leapdecode.server.documents import ChatWriter, CompletionWriter, Writer
 from leapdecode.server.failures import Failure, failure_of
-from leapdecode.server.gate import Gate, salt_of
 from leapdecode.server.jobs import Job, ending_of, texts_of
 from leapdecode.server.metrics import CONTENT_TYPE
+from leapdecode.server.middleware import AccessLog, Gate, salt_of
 from leapdecode.server.openapi import described, documented
-from leapdecode.server.reading import read
 from leapdecode.server.service import News, Service
 from leapdecode.server.settings import Settings
 from leapdecode.server.streams import (
@@ -49,8 +48,7 @@ def make_app(service: Service) -> FastAPI:
     """The application of a service."""
     app = FastAPI(title="leapdecode", version=__version__, docs_url=None, redoc_url=None)
     app.state.service = service
-    app.add_exception_handler(Exception, _unforeseen)
-    for kind in (Failure, LeapdecodeError):
+    for kind in (Failure, LeapdecodeError, Exception):
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(HTTPException, _refused)
     for left in (ClientLeft, ClientDisconnect):
@@ -64,16 +62,16 @@ def make_app(service: Service) -> FastAPI:
 
 
 def layers(settings: Settings) -> list[tuple[Any, dict[str, Any]]]:
-    """What stands before an application, as classes of middleware and their arguments; the last
-    one is asked first.
-    """
-    found: list[tuple[Any, dict[str, Any]]] = [(Gate, {"keys": settings.api_keys})]
+    """Classes of middleware with their arguments; the last one sees a request first."""
+    middleware: list[tuple[Any, dict[str, Any]]] = [(Gate, {"keys": settings.api_keys})]
     if settings.origins:
         allowed = {"allow_origins": list(settings.origins)}
-        found.append((CORSMiddleware, allowed | {"allow_methods": ["*"], "allow_headers": ["*"]}))
+        middleware.append(
+            (CORSMiddleware, allowed | {"allow_methods": ["*"], "allow_headers": ["*"]})
+        )
     if settings.log is not None:
-        found.append((AccessLog, {"tell": settings.log}))
-    return found
+        middleware.append((AccessLog, {"log": settings.log}))
+    return middleware
 
 
 def add_models(app: FastAPI, service: Service) -> None:
@@ -147,18 +145,18 @@ def add_texts(app: FastAPI, service: Service) -> None:
     async def tokenize(request: Request) -> Any:
         """Token ids of a prompt, or of a conversation."""
         body = await parsed(request, service, Tokenize)
-        given: Any = body.prompt
+        name, prompt = "prompt", body.prompt  # type: tuple[str, Any]
         if body.messages is not None:
-            given = [message.plain for message in body.messages]
-        name = "prompt" if body.messages is None else "messages"
-
-        def ids_of() -> list[int]:
-            return service.jobs.encoded(given, name, **ending_of(body))
-
-        ids = await service.run(ids_of) if given else []
+            name, prompt = "messages", [message.plain for message in body.messages]
+        ids: list[int] = []
+        if prompt:
+            encode = partial(service.jobs.encoded, prompt, name, **ending_of(body))
+            ids = await service.run(encode)
         return {
-            "tokens": ids, "count": len(ids), "max_model_len": service.llm.llm.runner.max_length,
-        }  # fmt: skip
+            "tokens": ids,
+            "count": len(ids),
+            "max_model_len": service.llm.llm.runner.max_length,
+        }
 
     @app.post("/detokenize", **takes(Detokenize))
     async def detokenize(request: Request) -> Any:
@@ -171,7 +169,7 @@ def add_texts(app: FastAPI, service: Service) -> None:
 
 
 def takes(kind: type[BaseModel]) -> dict[str, Any]:
-    """What an endpoint with such a body is declared with."""
+    """Arguments of the decorator of an endpoint that has such a body."""
     reference = {"$ref": f"#/components/schemas/{kind.__name__}"}
     content = {"application/json": {"schema": reference}}
     return {
@@ -225,9 +223,9 @@ async def whole(job: Job, news: AsyncGenerator[News, None]) -> list[Result]:
     """All texts of a job, in their order."""
     results = dict[int, Result]()
     async with aclosing(news) as everything:
-        async for number, said in everything:
-            if isinstance(said, Result):
-                results[number] = said
+        async for number, update in everything:
+            if isinstance(update, Result):
+                results[number] = update
     return [results[number] for number in range(job.count)]
 
 
@@ -236,16 +234,12 @@ async def _failed(request: Request, error: Exception) -> Response:
     return JSONResponse(failure.body, failure.status, dict(failure.headers))
 
 
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    failure = failure_of(error)
-    return JSONResponse(failure.body, failure.status, dict(failure.headers))
-
-
 async def _refused(request: Request, error: Exception) -> Response:
     """A path or a method that does not exist."""
     assert isinstance(error, HTTPException), "the handler is for these alone"
-    said = f"{request.method} {request.url.path[:200]}: {error.detail}"
-    failure = Failure(error.status_code, said)
+    failure = Failure(
+        error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}"
+    )
     return JSONResponse(failure.body, failure.status, dict(error.headers or {}))
 
 

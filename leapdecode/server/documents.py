@@ -1,4 +1,4 @@
-"""What answers say: OpenAI's objects, with usage and metrics beside them.
+"""The documents of answers: OpenAI's objects, with usage and metrics beside them.
 
 Facts about speculation have the names of vLLM's `metrics.speculative_decoding`.
 """
@@ -99,7 +99,7 @@ class Writer:
 
     def facts(self, results: Sequence[Result], samples: int) -> Document:
         """Usage, metrics, whether the texts are exact, and traces where they were asked for."""
-        said: Document = {
+        facts: Document = {
             "usage": usage(results, samples),
             "metrics": {"speculative_decoding": speculation(results)},
             "exact": all(result.exact for result in results),
@@ -107,8 +107,8 @@ class Writer:
         traces = [result.artifacts["trace"] for result in results if "trace" in result.artifacts]
         if traces:
             steps = [{**trace, "steps": Rows(trace["steps"])} for trace in traces]
-            said["explain"] = Choices(steps)
-        return said
+            facts["explain"] = Choices(steps)
+        return facts
 
     def chunk(self, choices: list[Document], **more: Any) -> Document:
         """A part of a streamed answer."""
@@ -157,13 +157,13 @@ class CompletionWriter(Writer):
 
     def choice(self, number: int, result: Result) -> Document:
         texts = result.pieces
-        return self._said(number, result.text, result.logprobs or [], texts, result.finish_reason)
+        return self._choice(number, result.text, result.logprobs or [], texts, result.finish_reason)
 
     def part(self, number: int, pieces: Sequence[Piece], ended: str | None) -> Document:
         texts = [piece.text for piece in pieces]
-        return self._said(number, "".join(texts), logprobs_of(pieces), texts, ended)
+        return self._choice(number, "".join(texts), logprobs_of(pieces), texts, ended)
 
-    def _said(
+    def _choice(
         self, number: int, text: str, logprobs: Sequence[TokenLogprobs], texts: Sequence[str],
         ended: str | None,
     ) -> Document:  # fmt: skip
@@ -174,11 +174,11 @@ class CompletionWriter(Writer):
                 starts.append(self.offsets[number])
                 self.offsets[number] += len(piece)
             document["logprobs"] = {
-                "tokens": Rows(self.shown(one.token_id) for one in logprobs),
-                "token_logprobs": Rows(one.logprob for one in logprobs),
+                "tokens": Rows(self.shown(token.token_id) for token in logprobs),
+                "token_logprobs": Rows(token.logprob for token in logprobs),
                 "top_logprobs": Rows(
-                    {self.shown(token): value for token, value in one.top.items()}
-                    for one in logprobs
+                    {self.shown(other): value for other, value in token.top.items()}
+                    for token in logprobs
                 ),
                 "text_offset": starts,
             }
@@ -211,10 +211,10 @@ class ChatWriter(Writer):
             "finish_reason": ended,
         }
 
-    def _logprobs(self, found: Sequence[TokenLogprobs]) -> Document | None:
-        if not found:
+    def _logprobs(self, logprobs: Sequence[TokenLogprobs]) -> Document | None:
+        if not logprobs:
             return None
-        return {"content": Rows(map(self._described, found)), "refusal": None}
+        return {"content": Rows(map(self._described, logprobs)), "refusal": None}
 
     def _described(self, token: TokenLogprobs) -> Document:
         top = [self._token(other, value) for other, value in token.top.items()]

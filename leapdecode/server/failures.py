@@ -53,26 +53,26 @@ class Failure(Exception):
 
 
 def too_late(seconds: float) -> Failure:
-    """A request that took longer than the server allows; clients need not try again at once."""
+    """The failure of a request that took longer than the server allows."""
     message = f"not done after {seconds:g} s; ask for less"
     return Failure(504, message, headers={"x-should-retry": "false"})
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What a client is told of an error; a user's own is a 400, whatever else is a 500.
+    """The failure that a client gets for an error: 400 for a user's error, 500 for all others.
 
-    A fault of the server's is logged with its traceback, under an id that the client is told.
+    A 500 is logged with its traceback, under a request id that the answer has, too.
     """
     if isinstance(error, Failure):
         return error
     if isinstance(error, LeapdecodeError) and error.exit_code == 2:
         return Failure(400, str(error))
-    if isinstance(error, LeapdecodeError):
-        return Failure(500, str(error))
     request_id = uuid.uuid4().hex
     LOGGER.error("request %s failed", request_id, exc_info=error)
-    return Failure(
-        500,
-        f"the server failed on this request; its log tells why, under the request id {request_id}",
-        headers={"X-Request-Id": request_id},
+    message = (
+        str(error)
+        if isinstance(error, LeapdecodeError)
+        else "the server failed on this request; its log tells why, under the request id "
+        f"{request_id}"
     )
+    return Failure(500, message, headers={"X-Request-Id": request_id})

@@ -32,6 +32,7 @@ from leapdecode.llm.llm import LLM
 from leapdecode.model.sequence_cache import common_prefix
 from leapdecode.plain import one_line
 from leapdecode.server.bodies import ChatCompletion, Completion
+from leapdecode.server.failures import LOGGER
 
 NEVER = float("-inf")
 CHILD = Path(__file__).with_name("grammar_child.py")
@@ -44,7 +45,7 @@ LIMITS: dict[str, Any] = {
 }
 TRIAL_SECONDS, TRIAL_MEMORY = 2, 512  # of processor time, MiB
 TRIAL_WAIT = 60.0  # seconds; a child that neither answers nor computes is ended
-KEPT = 16  # forms whose compiled grammars are kept
+CACHED = 16  # forms whose compiled grammars are kept
 MASK_SECONDS = 0.01  # of processor time for a mask; what goes beyond it adds up
 MASKS_BEYOND = 2.0  # seconds beyond that for all masks of a text
 RENEWED_SECONDS = 0.5  # a grammar that took longer to compile is not compiled while texts wait
@@ -56,19 +57,19 @@ def grammar_of(body: Completion | ChatCompletion) -> str | None:
 
     Raises `OptionError`.
     """
-    wanted, structure = body.response_format, body.structured_outputs
-    if wanted is not None and wanted.type != "text" and structure is not None:
+    response_format, structure = body.response_format, body.structured_outputs
+    if response_format is not None and response_format.type != "text" and structure is not None:
         raise OptionError("give response_format or structured_outputs, not both")
-    if wanted is not None and wanted.type == "json_object":
+    if response_format is not None and response_format.type == "json_object":
         return _json({"type": "object"})
-    if wanted is not None and wanted.json_schema is not None:
-        return _json(wanted.json_schema.json_schema)
+    if response_format is not None and response_format.json_schema is not None:
+        return _json(response_format.json_schema.json_schema)
     if structure is None:
         return None
     if structure.json_ is not None:
         return _json(structure.json_)
     if structure.choice is not None:
-        choices = " | ".join(json.dumps(one) for one in structure.choice)
+        choices = " | ".join(json.dumps(choice) for choice in structure.choice)
         return json.dumps({"grammars": [{"lark_grammar": f"start: {choices}"}]})
     if structure.regex is not None:
         return str(_matcher().grammar_from_regex(structure.regex))
@@ -76,8 +77,8 @@ def grammar_of(body: Completion | ChatCompletion) -> str | None:
 
 
 def _json(schema: dict[str, Any]) -> str:
-    given = {**schema, "x-guidance": {"whitespace_pattern": SPACES}}
-    return str(_matcher().grammar_from_json_schema(json.dumps(given)))
+    schema = {**schema, "x-guidance": {"whitespace_pattern": SPACES}}
+    return str(_matcher().grammar_from_json_schema(json.dumps(schema)))
 
 
 def _matcher() -> Any:
@@ -126,7 +127,7 @@ class Grammars:
         self.llm = llm
         self.tokenizer: Any = None
         self.trial: Trial | None = None
-        self.kept: OrderedDict[str, Form | str] = OrderedDict()  # a str: why it cannot be used
+        self.cache: OrderedDict[str, Form | str] = OrderedDict()  # a str: why it cannot be used
         self.lock = threading.Lock()
 
     def prepare(self) -> None:
@@ -137,24 +138,24 @@ class Grammars:
     def known(self, grammar: str) -> bool:
         """Whether `form` answers at once."""
         with self.lock:
-            return grammar in self.kept
+            return grammar in self.cache
 
     def form(self, grammar: str) -> Form:
         """The form of a grammar; may take seconds. Raises `OptionError` for one that cannot be
         used.
         """
         with self.lock:
-            found = self.kept.get(grammar)
-        if found is None:
-            found = self._compiled(grammar)
+            form = self.cache.get(grammar)
+        if form is None:
+            form = self._compiled(grammar)
         with self.lock:
-            self.kept[grammar] = found
-            self.kept.move_to_end(grammar)
-            if len(self.kept) > KEPT:
-                self.kept.popitem(last=False)
-        if isinstance(found, str):
-            raise OptionError(f"the answer's form cannot be used: {one_line(found)[:500]}")
-        return found
+            self.cache[grammar] = form
+            self.cache.move_to_end(grammar)
+            if len(self.cache) > CACHED:
+                self.cache.popitem(last=False)
+        if isinstance(form, str):
+            raise OptionError(f"the answer's form cannot be used: {one_line(form)[:500]}")
+        return form
 
     def _compiled(self, grammar: str) -> Form | str:
         """A form, or what is wrong with its grammar."""
@@ -196,7 +197,8 @@ class Grammars:
             return from_tokenizer(
                 self.llm.tokenizer, self.llm.runner.vocabulary, sorted(self.llm.end_tokens)
             )
-        except Exception as error:  # the package raises what it likes for one it does not know
+        except Exception as error:  # the package raises anything for a tokenizer it does not know
+            LOGGER.debug("llguidance cannot read the tokenizer", exc_info=True)
             raise OptionError(
                 f"answers of a given form do not work with this model's tokenizer: {error}"
             ) from error
@@ -276,7 +278,7 @@ class Trial:
 
 
 class Grammar:
-    """A logits processor: tokens that the grammar forbids behind a path get no chance.
+    """A logits processor: tokens that the grammar forbids after a path get the logit -inf.
 
     Raises `OptionError` where llguidance can say no more what is allowed: no text goes on without
     its mask.
@@ -313,21 +315,22 @@ class Grammar:
         """A bit for every token that may follow; None where no answer begins like that."""
         if self.start is None:
             self._begin(self.form.start)
-        bits = self._tried(answer)
+        bits = self._mask(answer)
         if self.matcher.is_error() and not self.renewed:
-            self.renewed, fresh = True, self.form.renew(self.start)
-            if fresh is not None:
-                self._begin(fresh)
-                bits = self._tried(answer)
+            self.renewed = True
+            renewed = self.form.renew(self.start)
+            if renewed is not None:
+                self._begin(renewed)
+                bits = self._mask(answer)
         if self.matcher.is_error():
-            said = one_line(self.matcher.get_error())[:300]
-            raise OptionError(f"the answer's form is too much for llguidance: {said}")
+            reason = one_line(self.matcher.get_error())[:300]
+            raise OptionError(f"the answer's form is too much for llguidance: {reason}")
         return bits
 
     def _begin(self, start: Any) -> None:
         self.start, self.matcher, self.text = start, start.deep_copy(), []
 
-    def _tried(self, answer: list[int]) -> bytes | None:
+    def _mask(self, answer: list[int]) -> bytes | None:
         """As `_bits`; wrong where the matcher is in error afterwards."""
         arrived = self._go_to(answer)
         if self.matcher.is_error() or (not arrived and self.matcher.is_stopped()):
@@ -366,5 +369,5 @@ class Grammar:
 def unpacked(bits: bytes, vocabulary: int) -> Tensor:
     """[V] whether a token may follow."""
     packed = torch.frombuffer(bytearray(bits), dtype=torch.uint8)
-    places = torch.arange(8, dtype=torch.uint8)
-    return (packed[:, None] >> places & 1).bool().reshape(-1)[:vocabulary]
+    shifts = torch.arange(8, dtype=torch.uint8)
+    return (packed[:, None] >> shifts & 1).bool().reshape(-1)[:vocabulary]

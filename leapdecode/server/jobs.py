@@ -11,13 +11,12 @@ from leapdecode.llm.llm import LLM
 from leapdecode.llm.prompts import encode
 from leapdecode.methods import find, make
 from leapdecode.methods.base import Method
-from leapdecode.server.bodies import ChatCompletion, Completion, Tokenize
+from leapdecode.server.bodies import MOST_ROWS, ChatCompletion, Completion, Tokenize
 from leapdecode.server.failures import Failure
-from leapdecode.server.fields import MOST_ROWS
 from leapdecode.server.grammars import Form, Grammar, Grammars, grammar_of
 from leapdecode.server.settings import Settings
 
-MOST_TRACED = 2048  # tokens of a request of which every forward is told
+MOST_TRACED = 2048  # tokens of a request whose forwards are traced
 COMPLETION_TOKENS = 16  # OpenAI's default for completions
 
 
@@ -57,22 +56,24 @@ class Jobs:
     def of(self, body: Completion | ChatCompletion, form: Form | None) -> Job:
         """The job of a body and its form; raises `Failure` or a user's error."""
         if isinstance(body, ChatCompletion):
-            given: list[Any] = [[message.plain for message in body.messages]]
+            prompts: list[Any] = [[message.plain for message in body.messages]]
             most = body.max_completion_tokens or body.max_tokens
             logprobs = (body.top_logprobs or 0) if body.logprobs else None
             field_name = "messages"
         else:
-            given, logprobs, field_name = list(body.prompts), body.logprobs, "prompt"
+            prompts = list(body.prompts)
+            logprobs = body.logprobs
+            field_name = "prompt"
             most = body.max_tokens or COMPLETION_TOKENS
-        prompts = [self.encoded(one, field_name, **ending_of(body)) for one in given]
-        most = self._length(most, prompts)
+        ids = [self.encoded(prompt, field_name, **ending_of(body)) for prompt in prompts]
+        most = self._length(most, ids)
         sampling = SamplingParams(max_tokens=most, logprobs=logprobs, **self._chosen(body))
         arguments = {
             "method": self._method(body),
             "verification": body.verification or "seeded",
             "budget": body.budget or "auto",
         }
-        return Job(prompts, sampling, body.n or 1, arguments, form, traced(body, sampling))
+        return Job(ids, sampling, body.n or 1, arguments, form, traced(body, sampling))
 
     def grammar(self, body: Completion | ChatCompletion) -> str | None:
         """The grammar that an answer is to follow; raises `Failure`."""
@@ -96,8 +97,7 @@ class Jobs:
         """The sampling of one text; a grammar follows each text on its own."""
         if job.form is None:
             return job.sampling
-        follows = Grammar(job.form, len(ids))
-        return replace(job.sampling, logits_processors=[follows])
+        return replace(job.sampling, logits_processors=[Grammar(job.form, len(ids))])
 
     def _method(self, body: Completion | ChatCompletion) -> Method:
         """The method with its options; raises `Failure`."""
@@ -134,51 +134,51 @@ class Jobs:
             )
         return ids
 
-    def _length(self, asked: int | None, prompts: list[list[int]]) -> int:
-        """Most tokens of an answer: what was asked for, as far as the context reaches."""
-        most, room = self.settings.max_tokens, self.llm.runner.max_length
-        if asked is not None and asked > most:
+    def _length(self, max_tokens: int | None, prompts: list[list[int]]) -> int:
+        """Most tokens of an answer: `max_tokens`, as far as the model's context reaches."""
+        most, context = self.settings.max_tokens, self.llm.runner.max_length
+        if max_tokens is not None and max_tokens > most:
             raise Failure(400, f"max_tokens may be at most {most:,} on this server", "max_tokens")
-        return min(asked or most, room - min(map(len, prompts)))
+        return min(max_tokens or most, context - min(map(len, prompts)))
 
     def _chosen(self, body: Completion | ChatCompletion) -> dict[str, Any]:
         """Fields of `SamplingParams` that say how tokens are chosen."""
         stops = [body.stop] if isinstance(body.stop, str) else body.stop or ()
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "temperature": 1.0 if body.temperature is None else body.temperature,
             "seed": secrets.randbits(63) if body.seed is None else body.seed,
             "logit_bias": self._bias(body.logit_bias or {}),
         }
         if body.stop is not None:
-            said["stop"] = [stop for stop in stops if stop]
+            fields["stop"] = [stop for stop in stops if stop]
         if body.top_k is not None:
-            said["top_k"] = max(body.top_k, 0)
+            fields["top_k"] = max(body.top_k, 0)
         for name in (
             "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
             "stop_token_ids", "ignore_eos",
         ):  # fmt: skip
             value = getattr(body, name)
             if value is not None:
-                said[name] = value
+                fields[name] = value
         if body.top_p == 0:  # the smallest nucleus
-            said["top_k"] = 1
-            del said["top_p"]
-        return said
+            fields["top_k"] = 1
+            del fields["top_p"]
+        return fields
 
-    def _bias(self, given: Mapping[str, float]) -> dict[int, float]:
+    def _bias(self, biases: Mapping[str, float]) -> dict[int, float]:
         vocabulary = self.llm.runner.vocabulary
-        found = {}
-        for token, bias in given.items():
-            short = token.isascii() and token.isdigit() and len(token) < 12
-            if not (short and int(token) < vocabulary):
+        bias_by_id = {}
+        for token, bias in biases.items():
+            is_number = token.isascii() and token.isdigit() and len(token) < 12
+            if not (is_number and int(token) < vocabulary):
                 raise Failure(
                     400,
                     f"logit_bias names token {token[:20]!r}; token ids go from 0 to "
                     f"{vocabulary - 1}",
                     "logit_bias",
                 )
-            found[int(token)] = bias
-        return found
+            bias_by_id[int(token)] = bias
+        return bias_by_id
 
 
 def form_field(body: Completion | ChatCompletion) -> str:
@@ -202,7 +202,7 @@ def too_large(value: Any) -> bool:
 
 
 def traced(body: Completion | ChatCompletion, sampling: SamplingParams) -> bool:
-    """Whether a request's forwards are told; raises `Failure` where that is too much."""
+    """Whether a request's forwards are traced; raises `Failure` where that is too much."""
     if not body.explain:
         return False
     if texts_of(body) * sampling.max_tokens > MOST_TRACED:

@@ -56,16 +56,16 @@ class Metrics:
         )
 
     def _made(
-        self, kind: Any, name: str, said: str, labels: list[str], prefix: str = "vllm", **more: Any
+        self, kind: Any, name: str, text: str, labels: list[str], prefix: str = "vllm", **more: Any
     ) -> Any:
-        return kind(f"{prefix}:{name}", said, labels, registry=self.registry, **more)
+        return kind(f"{prefix}:{name}", text, labels, registry=self.registry, **more)
 
     def _maker(self, kind: Any) -> Any:
         """A function that makes metrics of a kind, labelled with the model."""
 
-        def make(name: str, said: str, buckets: Any = None, prefix: str = "vllm") -> Any:
+        def make(name: str, text: str, buckets: Any = None, prefix: str = "vllm") -> Any:
             more = {"buckets": buckets} if buckets else {}
-            return self._made(kind, name, said, ["model_name"], prefix, **more).labels(self.model)
+            return self._made(kind, name, text, ["model_name"], prefix, **more).labels(self.model)
 
         return make
 

@@ -46,11 +46,11 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def described(app: FastAPI) -> dict[str, Any]:
     """The whole description, made once."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        description = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        schemas = description.setdefault("components", {}).setdefault("schemas", {})
         for kind in (Completion, ChatCompletion, Tokenize, Detokenize):
             schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(schema.pop("$defs", {}))
             schemas[kind.__name__] = schema
-        app.openapi_schema = found
+        app.openapi_schema = description
     return app.openapi_schema

@@ -1,4 +1,4 @@
-"""Jobs on the engine: they are admitted, decoded, ended in time, and counted."""
+"""Requests on the engine: admitted, decoded, ended in time, and counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leapdecode.llm.result import Piece, Result
 from leapdecode.llm.trace import Trace
 from leapdecode.methods import make
 from leapdecode.server.bodies import ChatCompletion, Completion
-from leapdecode.server.failures import Failure, too_late
+from leapdecode.server.failures import Failure, failure_of, too_late
 from leapdecode.server.grammars import Form
 from leapdecode.server.jobs import Job, Jobs
 from leapdecode.server.metrics import Metrics
@@ -22,7 +22,7 @@ from leapdecode.server.settings import Settings
 
 T = TypeVar("T")
 News = tuple[int, list[Piece] | Result]
-Mail = asyncio.Queue["News | Exception"]
+Mail = asyncio.Queue["News | Failure"]
 STOPPING = "the server is stopping; ask again later, or another one"
 
 
@@ -30,8 +30,8 @@ class Ticket:
     """The places of a request's texts, from its admission to its end.
 
     Attributes:
-        failure: why the request is to end; it goes before all news that are still in the mail.
-        mail: what became of the texts.
+        failure: why the request is to end; raised before any news that are still in the mail.
+        mail: news of the texts.
     """
 
     def __init__(self, service: Service, count: int) -> None:
@@ -43,7 +43,7 @@ class Ticket:
         service.tickets.add(self)
 
     def end(self, failure: Failure) -> None:
-        """End the request by a failure, as soon as it looks."""
+        """End the request by a failure, as soon as it reads its mail."""
         self.failure = self.failure or failure
         self.mail.put_nowait(failure)
 
@@ -96,7 +96,7 @@ class Service:
         return Ticket(self, count)
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What a function gives that is too slow for the event loop."""
+        """The result of a function that is too slow for the event loop."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.thread, work, *arguments)
 
@@ -126,20 +126,22 @@ class Service:
         """What becomes of a job's texts: (number, pieces) per step, (number, result) at its end.
 
         Text `number` is sample `number % samples` of prompt `number // samples`. Leaving the
-        generator frees their places. Raises what ended one of them, or `Failure`.
+        generator frees their places. Raises the `Failure` that ended the request.
         """
-        following = [self._follow(job, number, ticket.mail) for number in range(job.count)]
-        tasks = [asyncio.create_task(one) for one in following]
+        tasks = [
+            asyncio.create_task(self._follow(job, number, ticket.mail))
+            for number in range(job.count)
+        ]
         try:
             running = len(tasks)
             while running:
-                got = await ticket.mail.get()
+                news = await ticket.mail.get()
                 if ticket.failure is not None:
                     raise ticket.failure
-                if isinstance(got, Exception):
-                    raise got
-                running -= isinstance(got[1], Result)
-                yield got
+                if isinstance(news, Failure):
+                    raise news
+                running -= isinstance(news[1], Result)
+                yield news
         finally:
             ticket.release()
             for task in tasks:
@@ -164,9 +166,9 @@ class Service:
                         self.metrics.stepped(len(news), now - last, first=last == began)
                         last = now
                     mail.put_nowait((number, news))
-        except Exception as error:  # the client is told, whatever it is
+        except Exception as error:
             self.metrics.failed()
-            mail.put_nowait(error)
+            mail.put_nowait(failure_of(error))  # logged here, in case the client has left
 
     async def _complete(self, result: Result, trace: Trace | None) -> None:
         """Check a text's end, and put its trace into the result."""

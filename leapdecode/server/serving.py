@@ -107,12 +107,12 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        former = {one: signal.signal(one, self.handle_exit) for one in SIGNALS}
+        handlers = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
         try:
             yield
         finally:
-            for one, handler in former.items():
-                signal.signal(one, handler)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop. The process ends in time even where a thread of native code does not."""
@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.served.draining = True
-        self._tell_of_the_end()
+        self._log_stopping()
         grace = max(self.served.settings.grace - LAST, 0)
         timer = asyncio.get_running_loop().call_later(grace, self._end_all)
         try:
@@ -138,7 +138,7 @@ class Server(uvicorn.Server):
             if isinstance(connection, Connection):
                 connection.abandon()
 
-    def _tell_of_the_end(self) -> None:
+    def _log_stopping(self) -> None:
         """Say what a stopping server waits for."""
         under_way, log = self.served.unfinished, self.served.settings.log
         if log is not None and under_way:

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from leapdecode.llm.result import Result
+from leapdecode.server.bodies import StreamOptions
 from leapdecode.server.documents import Document, Writer, dumped, pieces_of
 from leapdecode.server.failures import Failure, failure_of
-from leapdecode.server.fields import StreamOptions
 from leapdecode.server.jobs import Job
 from leapdecode.server.service import News
 
@@ -53,7 +53,7 @@ async def chunks(
     job: Job, writer: Writer, news: AsyncGenerator[News, None], first: News,
     options: StreamOptions | None,
 ) -> AsyncGenerator[bytes, None]:  # fmt: skip
-    """The events of a streamed answer; `first` is what `news` said already."""
+    """The events of a streamed answer; `first` was taken from `news` already."""
     results, tokens = dict[int, Result](), Counter[int]()
     with_usage = options is not None and options.include_usage
     continuous = with_usage and options is not None and options.continuous_usage_stats
@@ -69,24 +69,24 @@ async def chunks(
             }  # fmt: skip
         return event(writer.chunk(choices, **usage))
 
-    openings = [one for one in map(writer.opening, range(job.count)) if one is not None]
+    openings = [opening for opening in map(writer.opening, range(job.count)) if opening]
     async with aclosing(news) as everything:
         if openings:
             yield chunk(openings)
         try:
-            number, said = first
+            number, update = first
             while True:
-                if isinstance(said, Result):
-                    results[number] = said
-                    tokens[number] = len(said.token_ids)
-                    yield chunk([writer.part(number, (), said.finish_reason)])
+                if isinstance(update, Result):
+                    results[number] = update
+                    tokens[number] = len(update.token_ids)
+                    yield chunk([writer.part(number, (), update.finish_reason)])
                     if len(results) == job.count:
                         break
                 else:
-                    tokens[number] += len(said)
-                    if any(piece.text or piece.logprobs for piece in said):
-                        yield chunk([writer.part(number, said, None)])
-                number, said = await anext(everything)
+                    tokens[number] += len(update)
+                    if any(piece.text or piece.logprobs for piece in update):
+                        yield chunk([writer.part(number, update, None)])
+                number, update = await anext(everything)
         except Exception as error:  # the status has been sent: the stream itself tells
             yield event(failure_of(error).body)
             return
@@ -125,30 +125,33 @@ class EventStream(Response):
         }  # fmt: skip
         async with aclosing(self.events) as events:
             await send(start)
-            async for one in events:
+            async for part in events:
+                message = {"type": "http.response.body", "body": part, "more_body": True}
                 try:
                     async with asyncio.timeout(self.patience):
-                        await send({"type": "http.response.body", "body": one, "more_body": True})
+                        await send(message)
                 except TimeoutError as error:
                     raise ClientLeft from error
         await send({"type": "http.response.body", "body": b""})
 
 
 async def while_client_waits(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives; it is cancelled, and `ClientLeft` raised, when the client leaves."""
-    task, gone = asyncio.create_task(work), asyncio.create_task(_left(receive))
+    """The result of `work`; when the client leaves, it is cancelled and `ClientLeft` raised."""
+    task = asyncio.create_task(work)
+    client_left = asyncio.create_task(_left(receive))
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, client_left), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ClientLeft
         return task.result()
     finally:
-        for one in (task, gone):
-            one.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        task.cancel()
+        client_left.cancel()
+        await asyncio.gather(task, client_left, return_exceptions=True)
 
 
 async def _left(receive: Receive) -> None:
+    """Return when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -156,16 +159,16 @@ async def _left(receive: Receive) -> None:
 async def body_of(request: Request, most: int, patience: float) -> bytes:
     """The request's body; raises `Failure` where it is too large or comes too slowly."""
     too_large = Failure(413, f"the body is larger than {most:,} bytes")
-    said = request.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and int(said[:20]) > most:
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > most:
         raise too_large
-    found = bytearray()
+    body = bytearray()
     try:
         async with asyncio.timeout(patience):
             async for piece in request.stream():
-                found += piece
-                if len(found) > most:
+                body += piece
+                if len(body) > most:
                     raise too_large
     except TimeoutError as error:
         raise Failure(408, f"the body did not come within {patience:g} s") from error
-    return bytes(found)
+    return bytes(body)
