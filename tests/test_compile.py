@@ -10,10 +10,11 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.methods import names
 from leapdecode.model import prepacked as prepacking
-from leapdecode.model.compiled import CompiledForward
+from leapdecode.model.compiled import Compiled
 from leapdecode.model.cost import curve_key
 from leapdecode.model.half_linear import available
 from leapdecode.model.load import prepare
+from leapdecode.model.prepacked import Packed
 
 PROMPTS = [
     "def fib(n):",
@@ -74,22 +75,22 @@ def test_many_layers_are_one_graph_without_half_weights(monkeypatch):
     config, before = CONFIGS["llama"](), graphs()
     config.num_hidden_layers = 9
     model = new_model(config, torch.bfloat16)
-    assert prepare(model, prepack=True).prepacked is not None
+    assert prepare(model, prepack=True).backend.part(Packed) is not None
     runner = prepare(model, prepack=True, compiled=True)
-    assert runner.prepacked is None
+    assert runner.backend.part(Packed) is None
     assert graphs() == before + 2
 
 
 @pytest.mark.slow
 def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch):
-    rows, forward = [], CompiledForward.__call__
+    rows, takes = [], Compiled.takes
 
-    def noted(self, **given):
-        if self is compiled.runner.compiled:
-            rows.append(given["input_ids"].shape[1])
-        return forward(self, **given)
+    def noted(self, forward):
+        if self is compiled.runner.backend.part(Compiled) and takes(self, forward):
+            rows.append(forward.rows)
+        return takes(self, forward)
 
-    monkeypatch.setattr(CompiledForward, "__call__", noted)
+    monkeypatch.setattr(Compiled, "takes", noted)
     for prompt, prefill in ((PROMPTS[0], 0), (PROMPTS[2], 1)):
         rows.clear()
         compiled.reset_prefix_cache()  # else the prompt is there already
@@ -98,7 +99,7 @@ def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch)
         ).stats
         assert len(rows) == stats.target_forwards - prefill
         assert max(rows) > 1
-    assert compiled.runner.compiled.uncompiled == 0
+    assert compiled.runner.backend.part(Compiled).uncompiled == 0
 
 
 @pytest.mark.slow
@@ -169,10 +170,10 @@ def test_a_layer_whose_forward_is_replaced_computes_by_that():
     expected = LLM(steered, exact=False).generate(ids, sampling=sampling).token_ids
     assert expected != plain
     llm = LLM(steered, exact=False)
-    llm.runner.compiled = CompiledForward(steered)
+    llm.runner.backend = backend = Compiled(steered, llm.runner.backend)
     with torch.compiler.set_stance("force_eager"):  # the same calls, without a minute's compiling
         for _ in range(2):
             found = llm.generate(ids, method="prompt_lookup", sampling=sampling).token_ids
             assert found == expected
             assert layer.__dict__["forward"] is forward
-    assert llm.runner.compiled.uncompiled > 0  # those of the other layer
+    assert backend.uncompiled > 0  # those of the other layer

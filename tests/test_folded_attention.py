@@ -108,7 +108,7 @@ def test_texts_are_those_of_copied_keys(config, monkeypatch):
     model, prompts = new_model(config), [[5, 9, 2, 7] * 4, [3, 1, 4]]
     sampling = SamplingParams(max_tokens=24, ignore_eos=True, temperature=0.7)
     llm = LLM(model)
-    assert llm.runner.folds
+    assert llm.runner.backend.folds
     folded = llm.generate(prompts, method="hybrid", sampling=sampling)
     monkeypatch.setattr(llm.runner, "folds", False)
     copied = llm.generate(prompts, method="hybrid", sampling=sampling)

@@ -11,8 +11,9 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.core import Request
 from leapdecode.llm.audit import audit
 from leapdecode.methods import names
+from leapdecode.model.compiled import Compiled
 from leapdecode.model.load import prepare
-from leapdecode.model.recorded import record
+from leapdecode.model.recorded import with_recording
 from leapdecode.model.runner import Runner
 
 pytestmark = [
@@ -63,8 +64,8 @@ def test_compiled(dtype):
             == 0
         )
     for runner in (llm.runner, llm.draft_runner):
-        assert runner.compiled.uncompiled == 0
-        assert runner.recorder is not None, "compiled forwards are recorded, too"
+        assert runner.backend.part(Compiled).uncompiled == 0
+        assert runner.backend.recorded, "compiled forwards are recorded, too"
 
 
 def test_models_overlap_on_streams_of_their_own():
@@ -82,8 +83,8 @@ def test_models_overlap_on_streams_of_their_own():
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_recorded_forwards_give_the_same_text(architecture, batch_size):
     model = new_model(CONFIGS[architecture]()).cuda()
-    launched, recorded = Runner(model), Runner(model)
-    record(recorded)
+    launched = Runner(model)
+    recorded = with_recording(Runner(model))
     params = SamplingParams(max_tokens=60, temperature=1.0, seed=3)
     for name in ("autoregressive", "auto", "lookahead", "draft_model"):
         plain = texts(decode(launched, prompts(), name, batch_size, params))
@@ -92,9 +93,8 @@ def test_recorded_forwards_give_the_same_text(architecture, batch_size):
 
 
 def test_forwards_with_a_value_that_the_host_waits_for_are_launched():
-    on = Runner(new_model(CONFIGS["mixtral"]()).cuda())
-    record(on)
-    assert on.recorder is None
+    on = with_recording(Runner(new_model(CONFIGS["mixtral"]()).cuda()))
+    assert not on.backend.recorded
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -108,7 +108,7 @@ def test_exact_texts_at_the_width_of_7b(compiled):
     with torch.device("cuda"):
         model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).eval()
     on = prepare(model, compiled=compiled, exact=True)
-    assert on.recorder is not None
+    assert on.backend.recorded
     source = random.Random(0)
     asked = [source.choices(range(32000), k=length) for length in (3, 40, 200, 480, 700, 1500)]
     for temperature in (0.0, 1.0):

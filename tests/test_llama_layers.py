@@ -47,10 +47,10 @@ def logits_of(on, batch=1):
 
 
 def without_layers(on, batch=1):
-    layers = on.layers
-    on.layers = None
+    layers = on.backend.layers
+    on.backend.layers = None
     logits = logits_of(on, batch)
-    on.layers = layers
+    on.backend.layers = layers
     return logits
 
 
@@ -59,7 +59,7 @@ def without_layers(on, batch=1):
 @pytest.mark.parametrize("form", FORMS)
 def test_the_bits_are_those_of_the_layers_own_code(form, dtype, batch):
     on = Runner(new_model(FORMS[form](), dtype))
-    assert len(on.layers.layers) == 2
+    assert len(on.backend.layers.layers) == 2
     assert torch.equal(logits_of(on, batch), without_layers(on, batch))
 
 
@@ -68,7 +68,7 @@ def test_half_weights_too(form):
     model = new_model(FORMS[form](), torch.bfloat16)
     hold_half(model)
     on = Runner(model)
-    assert len(on.layers.layers) == 2
+    assert len(on.backend.layers.layers) == 2
     assert torch.equal(logits_of(on), without_layers(on))
 
 
@@ -93,7 +93,7 @@ def test_another_operator_shows(mutant, monkeypatch):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_layers_of_another_form_run_their_own_code(name):
-    assert Runner(new_model((CONFIGS | MORE_CONFIGS)[name]())).layers is None
+    assert Runner(new_model((CONFIGS | MORE_CONFIGS)[name]())).backend.layers is None
 
 
 @pytest.mark.parametrize("change", ["subclass", "forward", "hook"])
@@ -107,7 +107,7 @@ def test_layers_that_somebody_changed_run_their_own_code(change):
         layer.mlp.forward = lambda rows: 2 * rows
     else:
         layer.mlp.register_forward_hook(lambda module, given, rows: 2 * rows)
-    assert Runner(model).layers.layers == [model.model.layers[0]]
+    assert Runner(model).backend.layers.layers == [model.model.layers[0]]
 
 
 def test_other_rotary_positions_run_their_own_code(monkeypatch):
@@ -115,7 +115,7 @@ def test_other_rotary_positions_run_their_own_code(monkeypatch):
         return queries, keys
 
     monkeypatch.setattr(modeling_mistral, "apply_rotary_pos_emb", unturned)
-    assert Runner(new_model(FORMS["mistral"](), torch.float32)).layers is None
+    assert Runner(new_model(FORMS["mistral"](), torch.float32)).backend.layers is None
 
 
 @pytest.mark.parametrize("change", ["hook", "forward"])
@@ -125,7 +125,7 @@ def test_a_change_after_loading_is_computed(change):
     llm = LLM(model, exact=False)
     sampling = SamplingParams(max_tokens=12)
     before = llm.generate(prompts()[3], sampling=sampling).token_ids
-    assert llm.runner.layers is not None
+    assert llm.runner.backend.layers is not None
     mlp = model.model.layers[0].mlp
     if change == "hook":
         handle = mlp.register_forward_hook(lambda module, given, rows: rows - 3 * rows.roll(1, -1))
@@ -150,7 +150,7 @@ def test_nothing_of_it_stays_behind():
     on = Runner(model)
     ids = torch.tensor([[3, 5, 9]])
     before = model(ids).logits
-    with on.layers:
+    with on.backend.layers:
         assert all("forward" in vars(layer) for layer in model.model.layers)
         # another cache than ours, and none
         assert torch.equal(model(ids, use_cache=False).logits, before)
@@ -172,6 +172,6 @@ def test_weights_are_read_when_they_are_used():
 
 def test_one_model_has_its_layers_once():
     model = new_model(FORMS["llama"](), torch.float32)
-    layers = Runner(model).layers
+    layers = Runner(model).backend.layers
     assert layers is not None
-    assert Runner(model).layers is layers
+    assert Runner(model).backend.layers is layers

@@ -232,7 +232,7 @@ def test_prepacked_weights_follow(name):
     layer.gate_proj.bias = torch.nn.Parameter(torch.zeros(64))
     layer.up_proj.bias = torch.nn.Parameter(torch.zeros(64))
     llm = LLM(model, exact=False, prepack=True)
-    if llm.runner.prepacked is None:
+    if not llm.runner.backend.weights:
         pytest.skip("this CPU does not pack float32")
     before = llm.generate(PROMPT, sampling=SAMPLING)
     if name == "a bias":

@@ -11,7 +11,7 @@ from leapdecode.errors import OptionError
 from leapdecode.model import prepacked as prepacking
 from leapdecode.model.half_linear import available
 from leapdecode.model.load import prepare
-from leapdecode.model.prepacked import KNOWN, HalfLinears, prepacked
+from leapdecode.model.prepacked import KNOWN, HalfLinears, Packed, prepacked
 from leapdecode.model.runner import Runner
 
 LINEAR = ("llama", "qwen3", "gemma3", "mistral", "phi", "phi3", "falcon", "cohere", "olmo2", "gptj")
@@ -22,6 +22,12 @@ def packed_of(name, dtype=torch.float32):
     model = new_model((CONFIGS | MORE_CONFIGS)[name](), dtype)
     runner = Runner(model)
     return model, runner, prepacked(model, runner.try_rows)
+
+
+def packed_by(runner):
+    """The packed layers that a runner computes by, or None."""
+    part = runner.backend.part(Packed)
+    return part and part.packed
 
 
 def forwards(model):
@@ -103,7 +109,7 @@ def test_nothing_to_pack():
     for name, dtype in (("gpt2", torch.float32), ("llama", torch.float64)):
         model = new_model(CONFIGS[name](), dtype)
         runner = prepare(model, prepack=True)
-        packed = runner.prepacked
+        packed = packed_by(runner)
         assert packed is None or all(len(one.sizes) == 1 for one in packed.packed)
 
 
@@ -111,7 +117,7 @@ def test_same_texts_by_packed_layers_and_by_a_twin(llm):
     """The embedded draft in float32; a second LLM on the same model shares the packed weights."""
     llm = LLM(llm.draft, llm.tokenizer, draft=llm.draft, prepack=True, exact=False)
     twin = LLM(llm.model, llm.tokenizer, draft=llm.draft, prepack=True, exact=False)
-    assert twin.runner.prepacked is llm.runner.prepacked is not None
+    assert packed_by(twin.runner) is packed_by(llm.runner) is not None
     for temperature, methods in ((0.0, ["lookahead"]), (0.9, ["auto", "ouroboros"])):
         sampling = SamplingParams(max_tokens=32, temperature=temperature, seed=3)
         plain = [llm.generate(p, method="autoregressive", sampling=sampling) for p in PROMPTS]
@@ -133,9 +139,9 @@ def half(monkeypatch):
 
 
 def test_a_users_model_in_half_precision_has_half_weights_where_that_is_asked_for(half):
-    assert LLM(half).runner.prepacked is None
+    assert packed_by(LLM(half).runner) is None
     llm = LLM(half, prepack=True, exact=True)
-    assert llm.runner.prepacked.kind is HalfLinears
+    assert packed_by(llm.runner).kind is HalfLinears
     assert llm.runner.half
     assert forwards(half) == []
     assert half.lm_head.weight.dtype == torch.bfloat16
@@ -170,7 +176,7 @@ def test_a_layer_whose_forward_somebody_replaces_later_computes_by_that():
     """Steering vectors and the like: not bypassed inside, and still there outside."""
     model = new_model(CONFIGS["llama"](), torch.float32)
     runner = prepare(model, prepack=True)
-    if runner.prepacked is None:
+    if packed_by(runner) is None:
         pytest.skip("no packed layout for this processor")
     plain, layer = runner.try_rows(), model.model.layers[1].mlp.down_proj
     usual = layer.forward
@@ -182,10 +188,10 @@ def test_a_layer_whose_forward_somebody_replaces_later_computes_by_that():
     expected = runner.try_rows()
     assert not torch.allclose(expected, plain, atol=1e-2)
     for _ in range(2):
-        with runner.fast:
+        with runner.backend.computing():
             assert layer.forward is steered
             assert torch.allclose(runner.try_rows(), expected, atol=1e-4)
         assert layer.__dict__["forward"] is steered
     del layer.forward
-    with runner.fast:
+    with runner.backend.computing():
         assert torch.allclose(runner.try_rows(), plain, atol=1e-4)

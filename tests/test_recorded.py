@@ -7,27 +7,32 @@ from tiny import CONFIGS, decode, new_model, prompts, runner, texts
 
 from leapdecode import SamplingParams
 from leapdecode.model.kv_store import EXACT_BUCKET
-from leapdecode.model.recorded import record
-from leapdecode.model.recorder import LEAST_SLOTS, MOST_ROWS, Recorder, power_of_two, twin
+from leapdecode.model.recorded import (
+    LEAST_SLOTS,
+    MOST_ROWS,
+    Recorded,
+    power_of_two,
+    twin,
+    with_recording,
+)
 from leapdecode.model.runner import Runner
 
 
 def runner_of(architecture: str = "llama") -> Runner:
     """A runner that makes its forwards as large as recorded ones, and records none of them."""
     made = Runner(new_model(CONFIGS[architecture]()))
-    made.recorder = Recorder()
-    return made
+    return made.trying(backend=Recorded(made.backend))
 
 
 def test_few_numbers_of_rows_and_of_slots():
-    recorder = Recorder()
+    backend = runner_of().backend
     assert [power_of_two(number) for number in (0, 1, 2, 3, 64, 65)] == [0, 1, 2, 4, 64, 128]
-    assert {recorder.padded(rows, few=True) for rows in range(MOST_ROWS + 1)} == {0, 1, 8, 32, 128}
-    assert {recorder.padded(rows, few=False) for rows in range(1, MOST_ROWS + 1)} == {
+    assert {backend.padded(rows, 1, None) for rows in range(MOST_ROWS + 1)} == {0, 1, 8, 32, 128}
+    assert {backend.padded(rows, 2, None) for rows in range(1, MOST_ROWS + 1)} == {
         1, 2, 4, 8, 16, 32, 64, 128
     }  # fmt: skip
-    assert recorder.padded(MOST_ROWS + 1, few=True) == MOST_ROWS + 1
-    assert [recorder.visible(slots) for slots in (1, 256, 257, 1000)] == [
+    assert backend.padded(MOST_ROWS + 1, 1, None) == MOST_ROWS + 1
+    assert [backend.visible(slots, False, None) for slots in (1, 256, 257, 1000)] == [
         LEAST_SLOTS, 256, 512, 1024
     ]  # fmt: skip
 
@@ -58,17 +63,18 @@ def test_exact_forwards_see_whole_blocks_and_stay_within_what_was_compared():
     from leapdecode.model.exactness import Exactness
 
     runner = runner_of()
-    runner.exact = found = Exactness(16).trying(most=96, ends=(64, 128), batches=True)
-    assert runner.visible(70, False, found) == EXACT_BUCKET
-    assert runner.visible(70, True, found) == EXACT_BUCKET
+    found = Exactness(16).trying(most=96, ends=(64, 128), batches=True)
+    runner = runner.trying(exact=found)
+    assert runner.backend.visible(70, False, found) == EXACT_BUCKET
+    assert runner.backend.visible(70, True, found) == EXACT_BUCKET
     assert [runner.padded(rows) for rows in (1, 17, 33, 65, 97)] == [16, 32, 64, 80, 112]
     assert runner.padded(33, batch=2) == 48
 
 
 def test_a_model_on_a_cpu_is_not_recorded():
     runner = Runner(new_model(CONFIGS["llama"]()))
-    record(runner)
-    assert runner.recorder is None
+    assert with_recording(runner) is runner
+    assert not runner.backend.recorded
 
 
 def test_what_a_recording_reads_is_laid_out_like_what_was_given():

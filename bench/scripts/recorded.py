@@ -31,12 +31,14 @@ ROUNDS = 3  # the first one loads kernels, measures row costs and records
 @contextmanager
 def launched(llm: LLM) -> Iterator[None]:
     """A block in which no forward is recorded or replayed."""
-    kept, llm.runner.recorder = llm.runner.recorder, None
+    recorded = llm.runner.backend
+    assert recorded.inside is not None, "a model on a GPU"
+    llm.runner.backend = recorded.inside
     llm.shared.forget()
     try:
         yield
     finally:
-        llm.runner.recorder = kept
+        llm.runner.backend = recorded
         llm.shared.forget()
 
 
@@ -98,7 +100,7 @@ def main() -> None:
     def speeds() -> dict[str, str]:
         return costs() | {m: ours(llm, m, sampling) for m in ("autoregressive", "auto")}
 
-    replayed = speeds() if llm.runner.recorder else {}
+    replayed = speeds() if llm.runner.backend.recorded else {}
     with launched(llm):
         for name, cell in speeds().items():
             table.add_row(name, replayed.get(name, ""), cell)

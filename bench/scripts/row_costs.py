@@ -29,7 +29,7 @@ from shapes import SHAPES, Shape
 
 from leapdecode.llm.machine import machine, revision
 from leapdecode.model.cost import CONTEXTS, measure_row_costs
-from leapdecode.model.recorded import record
+from leapdecode.model.recorded import with_recording
 from leapdecode.model.runner import Runner
 from leapdecode_bench.measure.pages import Block, Code, Table, Words, markdown
 from leapdecode_bench.measure.store import RESULTS
@@ -73,8 +73,7 @@ def random_model(shape: Shape, dtype: torch.dtype, device: str) -> LlamaForCausa
 def measure(name: str, dtype: str, device: str, repeats: int, tick: Any) -> dict[str, Any]:
     """One model's table."""
     shape, kind = SHAPES[name], getattr(torch, dtype)
-    runner = Runner(random_model(shape, kind, device))
-    record(runner)
+    runner = with_recording(Runner(random_model(shape, kind, device)))
     with torch.inference_mode():
         costs = measure_row_costs(runner, repeats, tick)
     size = shape.read * torch.empty(0, dtype=kind).element_size()

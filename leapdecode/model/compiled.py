@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
+from leapdecode.model.backend import Backend, Replaced, RowForward
 from leapdecode.model.kv_store import SlotCache, SlotLayer
-from leapdecode.model.replaced import Replaced
 
 # rows of a compiled forward, and of them missing text: more is a prefill
 MOST_ROWS, MOST_TEXT = 128, 16
@@ -32,19 +32,24 @@ def decoder_layers(model: Any) -> list[Any]:
     return layers
 
 
-class CompiledForward:
+class Compiled(Backend):
     """A graph for a single row and one for 2 to `MOST_ROWS`, for any number of visible slots and
     for all layers of a class that are alike.
 
     Another number of threads after the first calls (`torch.set_num_threads`) means other graphs,
     made anew.
+
+    Attributes:
+        uncompiled: layers' calls that ran as they are: the compiler was switched off, or gave up.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, inside: Backend) -> None:
+        super().__init__(inside)
+        self.compiled = True
+        self.uncompiled = 0
         known = inspect.signature(torch.compile).parameters
         limits: dict[str, Any] = {name: value for name, value in _ISOLATED.items() if name in known}
-        self.uncompiled = 0  # calls that ran as they are: the compiler was switched off, or gave up
-        self.model, layers = model, decoder_layers(model)
+        layers = decoder_layers(model)
 
         def forward(layer: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
             if not torch.compiler.is_compiling():
@@ -55,16 +60,17 @@ class CompiledForward:
         forwards = [_layer(compiled, layer, place) for place, layer in enumerate(layers)]
         self.replaced = Replaced(layers, forwards)
 
-    def takes(self, sequences: int, rows: int, num_logits: int) -> bool:
-        """Whether a forward of so many sequences runs compiled, with `rows` for each, of which
-        `num_logits` have logits.
-        """
-        return sequences == 1 and rows <= MOST_ROWS and rows - num_logits <= MOST_TEXT
+    def takes(self, forward: RowForward) -> bool:
+        """Whether a forward runs compiled."""
+        small = forward.small(MOST_ROWS, MOST_TEXT)
+        return forward.as_loaded and forward.sequences == 1 and small
 
-    def __call__(self, **given: Any) -> Any:
-        """The model's output."""
+    def logits(self, forward: RowForward) -> Tensor:
+        if not self.takes(forward):
+            return super().logits(forward)
         with self.replaced:
-            return self.model(**given)
+            logits: Tensor = forward.model(**forward.arguments).logits
+        return logits
 
 
 def _layer(compiled: Callable[..., Any], layer: Any, place: int) -> Callable[..., Any]:

@@ -92,7 +92,7 @@ def _times(
             return time.perf_counter() - began
 
     # the first rounds warm up, and the last of them shows what there is time for
-    for _ in range(WARM_UP if runner.recorder else 1):
+    for _ in range(WARM_UP if runner.backend.recorded else 1):
         first = {rows: timed(rows) for rows in counts}
     if seconds is not None:
         counts = _worth_timing(first)
@@ -164,7 +164,7 @@ def curve_key(runner: Runner, batch: int) -> str:
         name
         for name, on in (
             ("compiled", runner.compiled and batch == 1),
-            ("recorded", runner.recorder),
+            ("recorded", runner.backend.recorded),
             ("exact", runner.exact),
             (f"grain {grain}", grain),
         )

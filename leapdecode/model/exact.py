@@ -46,7 +46,7 @@ def known_exactness(
     """What is known of a runner's bits on this machine, from earlier runs unless `anew`; at first
     nothing is.
     """
-    how = ("compiled | " if runner.compiled else "") + ("recorded | " if runner.recorder else "")
+    how = "compiled | " * runner.compiled + "recorded | " * runner.backend.recorded
     key = f"{runner.key} | {how}exact {FORMAT}"
     unit = HALF_UNIT if runner.half else UNITS.get(runner.device.type, UNITS["cuda"])
     exact = Exactness(unit, key, path, required)
@@ -149,7 +149,7 @@ class _Comparison:
         rest = (len(text.tokens) + unit) % EXACT_BUCKET
         end = next((end for end in ENDS if end >= rest), 0)
         known = {0, *exact.ends, *exact.refuted}
-        if end in known or text.exact < unit or self.cache.runner.recorder is not None:
+        if end in known or text.exact < unit or self.cache.runner.backend.recorded:
             return False
         if not self._within_block(unit):
             return False
@@ -194,7 +194,7 @@ class _Comparison:
     def _grain(self, ready: list[SequenceCache]) -> int:
         """The finest grain at which a batch gives the bits of texts alone; 0: none."""
         exact = self.exact
-        if exact.unit == 1 or not self.cache.runner.folds:
+        if exact.unit == 1 or not self.cache.runner.backend.folds:
             return 0
         # three texts have no multiple of the unit in all, two with a row each would have
         for grain, texts in ((1, ready[:3]), (exact.unit, ready[:2])):

@@ -22,9 +22,8 @@ import torch
 from torch import Tensor
 
 from leapdecode.errors import OptionError
-from leapdecode.model.graph_ops import define
 from leapdecode.model.half_linear import ENGINE, PART_VALUES
-from leapdecode.model.prepacked import PackedLinears, Prepacked, Step, linear_layers
+from leapdecode.model.prepacked import PackedLinears, Prepacked, Step, define, linear_layers
 
 INT8 = "int8"
 GREATEST = 127  # of a quantized number

@@ -313,7 +313,7 @@ class KVCache:
         """
         results = dict[int, ForwardResult]()
         exact = self.runner.exact
-        compiled = self.runner.compiled is not None
+        compiled = self.runner.compiled
         in_order = sorted(requests, key=self._batch_slot)
         for batch in exact.split(in_order, compiled) if exact else [in_order]:
             for request, result in zip(batch, self._forward(batch), strict=True):

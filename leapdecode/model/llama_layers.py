@@ -23,9 +23,9 @@ from torch import Tensor
 from torch.nn import Module
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from leapdecode.model.backend import Replaced
 from leapdecode.model.cache_names import CACHE
 from leapdecode.model.kv_store import SlotCache
-from leapdecode.model.replaced import Replaced
 
 LLAMA = "llama", "Llama"
 # whose attention differs from Llama's in what it tells the attention function, or in norms of heads

@@ -2,13 +2,11 @@
 
 import contextlib
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leapdecode.errors import (
@@ -19,6 +17,9 @@ from leapdecode.errors import (
     UnsupportedModel,
 )
 from leapdecode.model import embedded
+from leapdecode.model.backend import Backend
+from leapdecode.model.compiled import Compiled
+from leapdecode.model.eager import HalfRows, eager
 from leapdecode.model.exact import known_exactness
 from leapdecode.model.exactness import refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
@@ -29,10 +30,18 @@ from leapdecode.model.hub import offline, quiet, unavailable
 from leapdecode.model.int8 import INT8, quantized_model
 from leapdecode.model.offload import OFFLOAD, offloaded, offloading
 from leapdecode.model.plain import PlainRunner, plain_runner
-from leapdecode.model.prepacked import HalfLinears, Prepacked, fits, gains, kind_for, prepacked
+from leapdecode.model.prepacked import (
+    HalfLinears,
+    Packed,
+    Prepacked,
+    fits,
+    gains,
+    kind_for,
+    prepacked,
+)
 from leapdecode.model.probe import probe
 from leapdecode.model.ranks import ALONE, Ranks, check_split, splitting
-from leapdecode.model.recorded import record, record_ahead
+from leapdecode.model.recorded import record_ahead, with_recording
 from leapdecode.model.row_times import likely
 from leapdecode.model.runner import Runner
 from leapdecode.model.waits import Waiting
@@ -227,16 +236,18 @@ def prepare(
         prepack = False
     plainly = fallback is not False and quantize is None and ranks.size == 1
     try:
-        pack = functools.partial(_packed, model, prepack, quantize, compiled, role)
-        runner = Runner(model, ranks, pack=pack, may_be_plain=plainly, checked=True, turn=turn)
+        backend = functools.partial(_backend, prepack, quantize, compiled, role)
+        runner = Runner(
+            model, ranks, backend=backend, may_be_plain=plainly, checked=True, turn=turn
+        )
     except (DamagedModel, OptionError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything; the reason is what matters
         return plain_runner(model, error, plainly)
     if compiled:
-        _compile(runner)
+        _check_compiled(runner)
     with Waiting("recording the model's forwards on the GPU"):
-        record(runner)
+        runner = with_recording(runner)
         if exact:
             make_exact(runner, exact)
         record_ahead(runner)
@@ -252,25 +263,37 @@ def check_fallback(fallback: Any) -> None:
         )
 
 
+def _backend(
+    prepack: str | bool, quantize: str | None, compiled: bool, role: str, runner: Runner
+) -> Backend:
+    """What computes a runner's forwards before they are recorded."""
+    backend = eager(runner.model, runner.device)
+    if compiled:
+        try:
+            backend = Compiled(runner.model, backend)
+        except UnsupportedModel as error:
+            raise _not_compiled(runner.model, error) from error
+    packed = _packed(runner, prepack, quantize, compiled, role)
+    if packed is not None:
+        backend = Packed(packed, backend)
+    return HalfRows(backend) if packed and packed.kind is HalfLinears else backend
+
+
 def _packed(
-    model: Any,
-    prepack: str | bool,
-    quantize: str | None,
-    compiled: bool,
-    role: str,
-    try_rows: Callable[..., Tensor],
+    runner: Runner, prepack: str | bool, quantize: str | None, compiled: bool, role: str
 ) -> Prepacked | None:
     """Weights that a runner computes by: quantized ones, or prepacked ones if `prepack` is True or
     that is faster here; None for the model's own.
     """
+    model = runner.model
     if quantize == INT8:
         with Waiting(f"quantizing the {role}'s weights"):
-            return quantized_model(model, try_rows)
+            return quantized_model(model, runner.try_rows)
     if not prepack or (compiled and kind_for(model) is HalfLinears):
         return None  # half weights are nothing that can be compiled
     if prepack is True or (fits(model) and gains(model)):
         with Waiting("packing the model's weights for this processor"):
-            return prepacked(model, functools.partial(try_rows, 2))
+            return prepacked(model, functools.partial(runner.try_rows, 2))
     return None
 
 
@@ -296,10 +319,14 @@ def cheap(runner: Runner, unit: int) -> bool:
     return runner.device.type == "cpu" and likely(runner).ratio(unit) <= AUTO_COST
 
 
-def _compile(runner: Runner) -> None:
-    """Let the runner's small forwards be compiled ones, which a second probe makes and checks."""
+def _check_compiled(runner: Runner) -> None:
+    """Compile the runner's small forwards by a probe, which also compares what they compute.
+
+    Raises `OptionError` where they cannot be compiled, or compute something else.
+    """
     name = type(runner.model).__name__
-    runner.compile()
+    compiled = runner.backend.part(Compiled)
+    assert compiled is not None, "asked for at loading"
     try:
         with Waiting(f"compiling the layers of {name}"):
             probe(runner)
@@ -308,8 +335,12 @@ def _compile(runner: Runner) -> None:
             f"compile=True: the compiled {name} gives logits that are not finite; leave it out"
         ) from error
     except UnsupportedModel as error:
-        raise OptionError(f"compile=True does not work for {name} here: {error}") from error
-    if runner.compiled is not None and runner.compiled.uncompiled:
+        raise _not_compiled(runner.model, error) from error
+    if compiled.uncompiled:
         raise OptionError(
             f"compile=True: torch.compile leaves {name} uncompiled here; leave it out"
         )
+
+
+def _not_compiled(model: Any, error: UnsupportedModel) -> OptionError:
+    return OptionError(f"compile=True does not work for {type(model).__name__} here: {error}")

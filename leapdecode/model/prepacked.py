@@ -22,12 +22,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from leapdecode.model.backend import Backend, Replaced, RowForward
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
 from leapdecode.model.forbidden import levelled
-from leapdecode.model.graph_ops import define
 from leapdecode.model.half_linear import HalfLinear, available, fits_half
 from leapdecode.model.memory import free_bytes
-from leapdecode.model.replaced import Replaced
 from leapdecode.model.yardstick import cap
 
 LOG = logging.getLogger("leapdecode")
@@ -35,6 +34,21 @@ DTYPES = (torch.float32, torch.bfloat16)
 SHARE = 0.3  # of the free memory, for the packed copies
 ROWS = 8  # that the layout is chosen for
 Step = Callable[[], Tensor]  # a forward of the model; its logits
+LIBRARY = torch.library.Library("leapdecode", "DEF")
+
+
+def define(schema: str, compute: Callable[..., Tensor], shape: Callable[..., Tensor]) -> None:
+    """Make `torch.ops.leapdecode.NAME(...)` of `compute`, for compiled graphs; `shape` gives an
+    empty result.
+
+    TorchInductor takes packed weights only as constants of a graph. `torch.library.custom_op` would
+    do the same at three times the cost per call.
+    """
+    LIBRARY.define(schema)
+    name = schema.partition("(")[0]
+    for key in ("CPU", "MkldnnCPU"):
+        LIBRARY.impl(name, compute, key)
+    torch.library.register_fake(f"leapdecode::{name}", shape, lib=LIBRARY)
 
 
 def packed(weight: Tensor) -> Tensor:
@@ -182,6 +196,27 @@ class Prepacked(Replaced):
             for one in self.packed:
                 if everything or one.changed:
                     one.pack()
+
+
+class Packed(Backend):
+    """Forwards by packed weights."""
+
+    def __init__(self, packed: Prepacked, inside: Backend) -> None:
+        super().__init__(inside)
+        self.packed = packed
+        self.weights = (*self.weights, packed.kind.name)
+        self.quantized = packed.kind.quantized
+
+    def logits(self, forward: RowForward) -> Tensor:
+        with self.packed:
+            return super().logits(forward)
+
+    def computing(self) -> Prepacked:
+        return self.packed
+
+    def note_change(self, model: Any, everything: bool) -> None:
+        super().note_change(model, everything)
+        self.packed.repack(everything)
 
 
 KNOWN: WeakKeyDictionary[Any, Prepacked] = WeakKeyDictionary()  # by model, whoever decodes with it

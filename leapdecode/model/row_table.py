@@ -16,7 +16,7 @@ import torch
 from transformers import DynamicCache
 
 from leapdecode.model.cache_names import CACHE
-from leapdecode.model.half_linear import num_weights, weight_bytes
+from leapdecode.model.half_linear import half_linears, num_weights, weight_bytes
 from leapdecode.model.half_weights import copied
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.memory import free_bytes
@@ -146,7 +146,7 @@ def _wait(logits: torch.Tensor) -> None:
 
 def _in_dtype(runner: Runner, dtype: torch.dtype) -> Any:
     """The model in transformers' own layers and in a dtype; None where no memory is left for it."""
-    if runner.dtype == dtype and not runner.has_half_linears:
+    if runner.dtype == dtype and not half_linears(runner.model):
         return runner.model
     free = free_bytes(runner.device)
     if free is not None and num_weights(runner.model) * dtype.itemsize > SHARE * free:

@@ -162,7 +162,7 @@ class RowTimes:
 
 def row_times(runner: Runner) -> RowTimes:
     """A runner's times as they were learned on this machine, or what is likely before."""
-    key = f"{runner.key} | {'recorded | ' * (runner.recorder is not None)}row times"
+    key = f"{runner.key} | {'recorded | ' * runner.backend.recorded}row times"
     knots = rows_of(runner)
     learned = runner.ranks.agreed((kept(key) or {}).get("row_times"))
     if learned is not None and _sound(learned, len(knots)):
@@ -208,4 +208,4 @@ def _kind(runner: Runner) -> str:
         return "int8"
     if runner.dtype in (torch.bfloat16, torch.float16):
         return "bfloat16" if multiplies_halves() else "emulated"
-    return "prepacked" if runner.prepacked else "float32"
+    return "prepacked" if runner.backend.weights else "float32"

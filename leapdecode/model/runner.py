@@ -14,31 +14,27 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from leapdecode.errors import UnsupportedModel
+from leapdecode.model.backend import HALF, Backend, RowForward
 from leapdecode.model.cache_names import cache_name
-from leapdecode.model.checked_kinds import CheckedKinds
-from leapdecode.model.compiled import CompiledForward
+from leapdecode.model.eager import eager
 from leapdecode.model.exactness import Exactness
 from leapdecode.model.facts import attention_name, device_name
 from leapdecode.model.fingerprint import Fingerprint, fingerprint
-from leapdecode.model.folded_attention import FOLDED, folds, with_rows
+from leapdecode.model.folded_attention import with_rows
 from leapdecode.model.generation_inputs import constant_arguments
-from leapdecode.model.half_linear import BLOCK, GRAIN, half_linears
 from leapdecode.model.kv_store import BUCKET, EXACT_BUCKET, SlotCache, bucketed
-from leapdecode.model.llama_layers import llama_layers
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prefix_cache import PrefixCache
-from leapdecode.model.prepacked import HalfLinears, Prepacked
 from leapdecode.model.ranks import ALONE, Ranks
-from leapdecode.model.recorder import Recorder
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import (
     context_length,
@@ -51,6 +47,29 @@ from leapdecode.model.traits import (
 
 LOG = logging.getLogger("leapdecode")
 SPARE_BYTES = 1 << 30  # of caches that are kept for later runs, at most
+
+
+Kind = tuple[str, int]  # of forwards: a name, and a size where sizes are kinds of their own
+
+
+@dataclass(slots=True)
+class CheckedKinds:
+    """Kinds of forwards, compared with the model's own code, see `leapdecode.model.tree_check`.
+
+    Attributes:
+        seen: those that were right.
+        new: what the forward under way brings, per text.
+        forwards: made to compare.
+    """
+
+    seen: set[Kind] = field(default_factory=set)
+    new: list[set[Kind]] = field(default_factory=list)
+    forwards: int = 0
+
+    @property
+    def trying(self) -> bool:
+        """Whether the forward under way has something new."""
+        return any(self.new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +95,8 @@ class Runner:
     Args:
         model: it.
         ranks: the processes that hold parts of the model.
-        pack: makes the weights that it computes by, where those are others than its own, given a
-            forward of some rows.
+        backend: makes what computes its forwards, once it is known to take token trees; its own
+            code by default.
         may_be_plain: whether its texts may be decoded plainly where it verifies no trees.
         checked: whether its first forwards of each kind are compared with its own code's.
         turn: held for every forward that measures something, so that others can decode in between.
@@ -90,7 +109,7 @@ class Runner:
         model: Any,
         ranks: Ranks = ALONE,
         *,
-        pack: Callable[[Callable[..., Tensor]], Prepacked | None] | None = None,
+        backend: Callable[[Runner], Backend] | None = None,
         may_be_plain: bool = True,
         checked: bool = False,
         turn: contextlib.AbstractContextManager[Any] | None = None,
@@ -103,14 +122,9 @@ class Runner:
         self.vocabulary = model.get_input_embeddings().num_embeddings
         self.layout = read_layout(model, **self.constants)
         self.device, self.dtype = self.layout.device, self.layout.dtype
-        self.has_half_linears = bool(half_linears(model))
-        self.folds = folds(model, self.device)
-        self.layers = llama_layers(model) if self.folds else None
         parameters = forward_parameters(model)
         self.cache_name = cache_name(parameters)
         self.keeps_logits = "logits_to_keep" in parameters
-        self.compiled: CompiledForward | None = None
-        self.recorder: Recorder | None = None  # of small forwards, on a GPU
         self.exact: Exactness | None = None  # how forwards are shaped under exact decoding
         self.check = CheckedKinds() if checked else None
         self.plain: PlainRunner | None = None  # what decodes instead, once that has failed
@@ -127,23 +141,13 @@ class Runner:
         self.as_probed = True  # whether what runs is what was probed
         self.programs = 0  # times that recorded forwards became another program
         self.changes = 0  # times that something in the model had changed
-        self.prepacked = pack(self.try_rows) if pack is not None else None
+        self.backend = eager(model, self.device) if backend is None else backend(self)
 
     def trying(self, **changes: Any) -> Runner:
-        """A copy whose forwards differ, for a probe: in `exact`, `form` or `recorder`."""
+        """A copy whose forwards differ: in `exact`, `form` or `backend`."""
         trial = copy.copy(self)
         vars(trial).update(changes)
         return trial
-
-    def compile(self) -> None:
-        """Let small forwards be compiled ones; raises `UnsupportedModel` where its layers are not
-        told.
-        """
-        self.compiled = CompiledForward(self.model)
-
-    def record_by(self, recorder: Recorder) -> None:
-        """Let small forwards be recorded and replayed."""
-        self.recorder = recorder
 
     def shape_by(self, exact: Exactness | None) -> None:
         """Decode exactly from now on; with None forwards have any shape."""
@@ -201,7 +205,6 @@ class Runner:
         """Use nothing again that was computed by the model as it was before."""
         self.fingerprint = fingerprint(self.model)
         self.probed, self.as_probed = self.fingerprint.computation, True
-        self.layers = llama_layers(self.model) if self.folds else None
         self.set_aside = None
         self.programs += 1
         self._forget_outputs(everything=True)
@@ -223,33 +226,16 @@ class Runner:
         self.changes += 1
         if self.prefixes is not None:
             self.prefixes.reset()
-        if self.prepacked is not None:
-            self.prepacked.repack(everything)
+        self.backend.note_change(self.model, everything)
 
     def bucketed(self, slots: int) -> int:
         """`slots` rounded up to what attention may see at a time."""
         return bucketed(slots, EXACT_BUCKET if self.exact else BUCKET)
 
-    def visible(self, slots: int, prompt: bool, exact: Exactness | None) -> int:
-        """How many slots attention sees where it needs `slots`, in a tree or in a prompt."""
-        recorded = self.recorder is not None and not prompt
-        if exact:
-            # whole blocks alone: a recording serves one number of slots
-            return bucketed(slots, EXACT_BUCKET) if recorded else exact.visible(slots, prompt)
-        return self.recorder.visible(slots) if self.recorder and recorded else bucketed(slots)
-
     def padded(self, rows: int, batch: int = 1) -> int:
-        """`rows` per sequence, rounded up to what exact decoding, half weights and recordings ask
-        for.
-        """
+        """`rows` per sequence, rounded up to what exact decoding and the backend ask for."""
         padded = self.exact.padded(rows, batch) if self.exact else rows
-        if self.half and batch == 1 and padded > BLOCK:  # rows that each layer would add
-            padded += -padded % GRAIN
-        if self.recorder is None:
-            return padded
-        wider = self.recorder.padded(padded, few=batch == 1 and self.exact is None)
-        most = max(self.exact.most, self.exact.unit) if self.exact else wider * batch
-        return padded if wider * batch > most else wider
+        return self.backend.padded(padded, batch, self.exact)
 
     def cache_bytes(self, room: Room) -> int:
         """What a cache of that size takes."""
@@ -273,7 +259,7 @@ class Runner:
         Not one that is wastefully large, unless forwards were recorded in it.
         """
         slots = self.bucketed(slots)
-        most = 4 * slots if self.recorder is None else math.inf
+        most = math.inf if self.backend.recorded else 4 * slots
         with self.lock:
             for number, cache in enumerate(self.spare):
                 if cache.batch_slots == batch_slots and slots <= cache.slots <= most:
@@ -287,7 +273,7 @@ class Runner:
             return
         with self.lock:
             others = [spare for spare in self.spare if spare.batch_slots != cache.batch_slots]
-            if self.recorder:
+            if self.backend.recorded:
                 alike = [spare for spare in self.spare if spare.batch_slots == cache.batch_slots]
                 cache = max([cache, *alike], key=lambda spare: spare.slots)
             self.spare[:] = [cache, *others]  # a copy of this runner has the same list
@@ -308,23 +294,25 @@ class Runner:
             device += f" {torch.backends.cpu.get_cpu_capability()}"
         modules = fingerprint(self.model).digest
         parts = (type(self.model).__name__, shape, modules, self.dtype, attention, device)
-        how = [self.prepacked.kind.name] if self.prepacked else []
-        if self.half:
-            how.append("half weights")
+        how = list(self.backend.weights)
         if self.ranks.size > 1:
             how.append(f"part of {self.ranks.size}")
         return " | ".join(map(str, (*parts, torch.get_num_threads(), torch.__version__, *how)))
 
     @property
+    def compiled(self) -> bool:
+        """Whether small forwards of one sequence are compiled."""
+        return self.backend.compiled
+
+    @property
     def quantized(self) -> str | None:
         """In what its linear layers compute, where that is not the model's own dtype."""
-        return self.prepacked.kind.quantized if self.prepacked else None
+        return self.backend.quantized
 
     @property
     def half(self) -> bool:
         """Whether it computes by weights in float16, with sums in float32."""
-        packed = self.prepacked is not None and self.prepacked.kind is HalfLinears
-        return self.has_half_linears or packed
+        return HALF in self.backend.weights
 
     @property
     def rounding(self) -> torch.dtype:
@@ -336,12 +324,7 @@ class Runner:
     @property
     def own(self) -> contextlib.AbstractContextManager[Any]:
         """A block in which the model's own forward computes what this runner decodes."""
-        return self.fast if self.quantized else contextlib.nullcontext()
-
-    @property
-    def fast(self) -> contextlib.AbstractContextManager[None]:
-        """A block in which the model computes by its prepacked weights, if it has them."""
-        return self.prepacked or contextlib.nullcontext()
+        return self.backend.computing() if self.quantized else contextlib.nullcontext()
 
     def call(
         self, plans: list[RowPlan], cache: SlotCache, rows: int = 0, more: int = 0
@@ -378,7 +361,7 @@ class Runner:
         packed = torch.tensor([ids, positions, slots]).to(self.device, non_blocking=True)
         prompt = any(plan.missing for plan in plans)
         exact = exact or self.exact
-        visible = self.visible(max(ends), prompt, exact)
+        visible = self.backend.visible(max(ends), prompt, exact)
         kv_length = min(visible + more * EXACT_BUCKET, cache.slots)
         cache.aim(
             [plan.batch_slot for plan in plans],
@@ -392,8 +375,7 @@ class Runner:
             mask = with_rows(mask, extra)
         num_logits = max(rows - min(len(plan.missing) for plan in plans), 1)
         began = time.perf_counter()
-        with self.fast:
-            logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
+        logits = self._forward(packed[0], packed[1], mask, cache, num_logits)
         return Launched(logits[:, logits.shape[1] - num_logits :], began)
 
     @torch.inference_mode()
@@ -413,7 +395,7 @@ class Runner:
         num_logits: int,
     ) -> Tensor:
         """The model's logits, of the last `num_logits` rows at least."""
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "input_ids": ids_BR,
             "position_ids": positions_BR,
             "attention_mask": mask,
@@ -423,18 +405,7 @@ class Runner:
             **self.constants,
         }
         if self.keeps_logits:
-            given["logits_to_keep"] = num_logits
-        sequences, rows = ids_BR.shape
-        compiled = self.compiled if self.as_probed else None
-        takes = compiled is not None and compiled.takes(sequences, rows, num_logits)
-        forward: Any = compiled if takes else self.model
-        recorded = self.recorder is not None and not self.fingerprint.opaque
-        if self.recorder and recorded and self.recorder.takes(rows, num_logits, cache):
-            return self.recorder(forward, given, cache, (takes, num_logits, self.programs))
-        with contextlib.ExitStack() as stack:
-            if self.folds and not takes:
-                stack.enter_context(FOLDED)
-            if self.layers is not None and self.as_probed and not takes:
-                stack.enter_context(self.layers)
-            logits: Tensor = forward(**given).logits
-        return logits
+            arguments["logits_to_keep"] = num_logits
+        program = None if self.fingerprint.opaque else self.programs
+        forward = RowForward(self.model, arguments, cache, num_logits, self.as_probed, program)
+        return self.backend.logits(forward)

@@ -22,10 +22,9 @@ from transformers import DynamicCache
 from leapdecode.core import Forward, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.cache_names import CACHE
-from leapdecode.model.checked_kinds import CheckedKinds, Kind
 from leapdecode.model.kv_store import SlotCache
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.runner import Runner
+from leapdecode.model.runner import CheckedKinds, Kind, Runner
 from leapdecode.model.sequence_cache import SequenceCache
 from leapdecode.model.yardstick import distances, mean, tolerance
 

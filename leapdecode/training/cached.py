@@ -125,7 +125,10 @@ class CachedTexts:
         self.cache.aim(list(chosen), slots, kv_length, first)
         keys = self._keys(chosen, places, slots, first, kv_length)
         mask = block_mask(runner.form, places, keys, runner.dtype)
-        with runner.fast, FOLDED if runner.folds else contextlib.nullcontext():
+        with (
+            runner.backend.computing(),
+            FOLDED if runner.backend.folds else contextlib.nullcontext(),
+        ):
             logits: Tensor = runner.model(
                 input_ids=padded("ids", 0),
                 position_ids=places.positions,
