@@ -13,6 +13,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterf
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import folded_attention
+from leapdecode.model.eager import Eager
 from leapdecode.model.facts import attention_name
 from leapdecode.model.folded_attention import FOLDED, with_rows
 
@@ -110,7 +111,7 @@ def test_texts_are_those_of_copied_keys(config, monkeypatch):
     llm = LLM(model)
     assert llm.runner.backend.folds
     folded = llm.generate(prompts, method="hybrid", sampling=sampling)
-    monkeypatch.setattr(llm.runner, "folds", False)
+    monkeypatch.setattr(llm.runner.backend.part(Eager), "folds", False)
     copied = llm.generate(prompts, method="hybrid", sampling=sampling)
     assert [one.token_ids for one in folded] == [one.token_ids for one in copied]
 

@@ -8,6 +8,7 @@ from transformers.models.mistral import modeling_mistral
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.model import llama_layers
+from leapdecode.model.eager import Eager
 from leapdecode.model.half_weights import hold_half
 from leapdecode.model.llama_layers import PerForward
 from leapdecode.model.masks import RowPlan
@@ -47,10 +48,11 @@ def logits_of(on, batch=1):
 
 
 def without_layers(on, batch=1):
-    layers = on.backend.layers
-    on.backend.layers = None
+    backend = on.backend.part(Eager)
+    layers = backend.layers
+    backend.layers = None
     logits = logits_of(on, batch)
-    on.backend.layers = layers
+    backend.layers = layers
     return logits
 
 
@@ -59,7 +61,7 @@ def without_layers(on, batch=1):
 @pytest.mark.parametrize("form", FORMS)
 def test_the_bits_are_those_of_the_layers_own_code(form, dtype, batch):
     on = Runner(new_model(FORMS[form](), dtype))
-    assert len(on.backend.layers.layers) == 2
+    assert len(on.backend.part(Eager).layers.layers) == 2
     assert torch.equal(logits_of(on, batch), without_layers(on, batch))
 
 
@@ -68,7 +70,7 @@ def test_half_weights_too(form):
     model = new_model(FORMS[form](), torch.bfloat16)
     hold_half(model)
     on = Runner(model)
-    assert len(on.backend.layers.layers) == 2
+    assert len(on.backend.part(Eager).layers.layers) == 2
     assert torch.equal(logits_of(on), without_layers(on))
 
 
@@ -125,7 +127,7 @@ def test_a_change_after_loading_is_computed(change):
     llm = LLM(model, exact=False)
     sampling = SamplingParams(max_tokens=12)
     before = llm.generate(prompts()[3], sampling=sampling).token_ids
-    assert llm.runner.backend.layers is not None
+    assert llm.runner.backend.part(Eager).layers is not None
     mlp = model.model.layers[0].mlp
     if change == "hook":
         handle = mlp.register_forward_hook(lambda module, given, rows: rows - 3 * rows.roll(1, -1))
@@ -150,7 +152,7 @@ def test_nothing_of_it_stays_behind():
     on = Runner(model)
     ids = torch.tensor([[3, 5, 9]])
     before = model(ids).logits
-    with on.backend.layers:
+    with on.backend.part(Eager).layers:
         assert all("forward" in vars(layer) for layer in model.model.layers)
         # another cache than ours, and none
         assert torch.equal(model(ids, use_cache=False).logits, before)

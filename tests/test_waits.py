@@ -11,7 +11,7 @@ import torch
 from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.engine.neighbours import WARM, WINDOW, Neighbours
+from leapdecode.engine.statistics import WARM, WINDOW, Neighbours
 from leapdecode.model import waits
 from leapdecode.model.waits import Waiting
 

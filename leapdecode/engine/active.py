@@ -40,6 +40,15 @@ class ActiveRequest:
     fingerprint: Fingerprint | None = None
     recovered: bool = False
 
+    @property
+    def id(self) -> int:
+        return self.request.id
+
+    @property
+    def ended(self) -> bool:
+        """Whether the text has ended, well or not."""
+        return self.sequence.finish_reason is not None
+
     def news(self) -> list[StepEvent]:
         """The steps that have not been told, and that the request has ended."""
         sequence, events = self.sequence, list[StepEvent]()

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from leapdecode.core import ForwardEvent, Output, Request, StepEvent
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.checks import check_scheduler
-from leapdecode.engine.counting import share_time
-from leapdecode.engine.neighbours import NEIGHBOURS
 from leapdecode.engine.places import Model, Open, Places, open_cache
 from leapdecode.engine.schedulers.base import Scheduler
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.engine.shared import Shared
 from leapdecode.engine.starting import plain_method, start
+from leapdecode.engine.statistics import NEIGHBOURS, share_time
 from leapdecode.engine.turn import Turn
 from leapdecode.engine.workers import Workers
 from leapdecode.errors import CacheMemoryError, OptionError, UnsupportedModel
@@ -71,10 +70,10 @@ class Engine:
         if request.id in self.outputs or request.id in self.unfinished:
             raise OptionError(f"request {request.id} was added already; make another Request")
         others = self.unfinished.values()
-        one = start(request, self.models, self.shared, self.scheduler.batch_size, others)
-        self.places.check(one)
-        self.unfinished[request.id] = one
-        self.waiting.append(one)
+        active = start(request, self.models, self.shared, self.scheduler.batch_size, others)
+        self.places.check(active)
+        self.unfinished[request.id] = active
+        self.waiting.append(active)
         return request.id
 
     def abort(self, request_id: int) -> None:
@@ -82,19 +81,19 @@ class Engine:
 
         Raises `OptionError` where there is no such request.
         """
-        one = self.unfinished.get(request_id)
-        if one is None:
+        request = self.unfinished.get(request_id)
+        if request is None:
             if request_id not in self.outputs:
                 raise OptionError(f"there is no request {request_id}")
             return
         self._drain()
-        if one.sequence.finish_reason is None:
-            one.abort()
-        if one in self.active:
-            self._leave(one)
+        if not request.ended:
+            request.abort()
+        if request in self.active:
+            self._leave(request)
         else:
-            self.waiting.remove(one)
-            self._finish(one)
+            self.waiting.remove(request)
+            self._finish(request)
 
     def step(self) -> list[StepEvent]:
         """Run the next forwards, and take what they bring; returns what happened to requests.
@@ -107,11 +106,12 @@ class Engine:
             part()
             share_time(self.active, time.perf_counter() - began)
         idle = not self.turn.running
-        told = [one for one in self.active if idle or one.sequence.finish_reason is None]
-        events = [event for one in told for event in one.news()]
+        # who has ended while models run is told of it when it leaves
+        told = [request for request in self.active if idle or not request.ended]
+        events = [event for request in told for event in request.news()]
         if idle:
             for request in list(self.active):
-                if request.sequence.finish_reason is not None:
+                if request.ended:
                     self._leave(request)
         if not self.busy:
             self._close()
@@ -143,10 +143,10 @@ class Engine:
     def close(self) -> None:
         """Abort whatever is under way and free all caches; the engine can be used again."""
         self._drain()
-        for one in list(self.unfinished.values()):
-            if one.sequence.finish_reason is None:
-                one.abort()
-            self._finish(one)
+        for request in list(self.unfinished.values()):
+            if not request.ended:
+                request.abort()
+            self._finish(request)
         self.waiting.clear()
         self.active.clear()
         self._close()
@@ -167,37 +167,39 @@ class Engine:
         """Give waiting requests their places, in the scheduler's order, while there is memory."""
         self.places.refreshed.clear()
         while self.waiting and len(self.active) < self.scheduler.batch_size:
-            one = self.scheduler.next(self.waiting)
-            if not any(one is other for other in self.waiting):
-                message = f"scheduler {self.scheduler.name!r}: next returned {type(one).__name__}"
+            request = self.scheduler.next(self.waiting)
+            if not any(request is other for other in self.waiting):
+                message = (
+                    f"scheduler {self.scheduler.name!r}: next returned {type(request).__name__}"
+                )
                 raise OptionError(f"{message}; return one of `waiting`")
-            if not self.places.join(one, self.unfinished.values()):
+            if not self.places.join(request, self.unfinished.values()):
                 if self.active:
                     return  # one of them leaves before it can join
-                self._join_alone(one)
-            self.waiting.remove(one)
-            self.active.append(one)
+                self._join_alone(request)
+            self.waiting.remove(request)
+            self.active.append(request)
 
     def _tell_planners(self) -> None:
         """How many decode, and whether one of them gains nothing by rows."""
-        beside_plain = any(not one.method.proposes for one in self.active)
-        for one in self.active:
-            self.turn.limit(one, len(self.active))
-            if one.method.planner is not None:
-                one.method.planner.tell(len(self.active), beside_plain)
+        beside_plain = any(not request.method.proposes for request in self.active)
+        for request in self.active:
+            self.turn.limit(request, len(self.active))
+            if request.method.planner is not None:
+                request.method.planner.tell(len(self.active), beside_plain)
 
-    def _join_alone(self, one: ActiveRequest) -> None:
+    def _join_alone(self, request: ActiveRequest) -> None:
         """Give a request new caches, because those that stand have another shape.
 
         It fails where other engines hold too much.
         """
         self.places.close()
-        if not self.places.join(one, (one,)):
+        if not self.places.join(request, (request,)):
             message = (
                 "streams or engines that are not finished hold the cache memory; "
                 "finish or close them first"
             )
-            one.fail(CacheMemoryError(f"{message}, or raise cache_memory (--cache-memory)"))
+            request.fail(CacheMemoryError(f"{message}, or raise cache_memory (--cache-memory)"))
 
     def _forward(self) -> None:
         """Start the forwards whose turn it is, and take the results of those that are there.
@@ -205,10 +207,10 @@ class Engine:
         Nothing starts while models run and somebody waits to join or to leave.
         """
         running = self.turn.running
-        ended = any(one.sequence.finish_reason is not None for one in self.active)
+        ended = any(request.ended for request in self.active)
         joining = self.waiting and len(self.active) < self.scheduler.batch_size
         if not (running and (ended or joining)):
-            under_way = [one for one in self.active if one.sequence.steps]
+            under_way = [request for request in self.active if request.sequence.steps]
             for name, asking in self._turns().items():
                 work = self.turn.begin(name, asking, under_way)
                 if work is not None:
@@ -234,7 +236,7 @@ class Engine:
         self.places.close()
         self.places.models = self.turn.models = self.models
         for request in self.unfinished.values():
-            if request.sequence.finish_reason is None:
+            if not request.ended:
                 request.begin_again(plain_method())
         for request in self.active:
             self.places.join(request, ())
@@ -242,9 +244,9 @@ class Engine:
     def _turns(self) -> dict[str, list[ActiveRequest]]:
         """By model that does not run, whose forwards are next."""
         asking: dict[str, list[ActiveRequest]] = {}
-        for one in self.active:
-            if one.forward is not None and one.forward.model not in self.turn.running:
-                asking.setdefault(one.forward.model, []).append(one)
+        for request in self.active:
+            if request.forward is not None and request.forward.model not in self.turn.running:
+                asking.setdefault(request.forward.model, []).append(request)
         if not asking:
             return {}
         turns = self.scheduler.turns(asking)
@@ -253,27 +255,27 @@ class Engine:
             raise OptionError(f"scheduler {self.scheduler.name!r} lets nobody run: {turns}")
         return turns
 
-    def _stayed_exact(self, one: ActiveRequest) -> bool:
+    def _stayed_exact(self, request: ActiveRequest) -> bool:
         """Whether a request was decoded exactly, by one model from its first token to its last."""
         target = self.models["target"]
         return (
             isinstance(target, Runner)
-            and one.exactness is not None
-            and one.exactness is target.exact
-            and not target.changed_since(one.fingerprint)
+            and request.exactness is not None
+            and request.exactness is target.exact
+            and not target.changed_since(request.fingerprint)
         )
 
-    def _leave(self, one: ActiveRequest) -> None:
-        self.active.remove(one)
-        self.places.leave(one)
-        self._finish(one)
+    def _leave(self, request: ActiveRequest) -> None:
+        self.active.remove(request)
+        self.places.leave(request)
+        self._finish(request)
 
-    def _finish(self, one: ActiveRequest) -> None:
-        request, sequence, method = one.request, one.sequence, one.method
+    def _finish(self, active: ActiveRequest) -> None:
+        request, sequence, method = active.request, active.sequence, active.method
         if isinstance(method.store, EarlierTexts) and sequence.complete:
             method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
-        exact = not sequence.samples_drafts and self._stayed_exact(one)
+        exact = not sequence.samples_drafts and self._stayed_exact(active)
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output
         del self.unfinished[request.id]

@@ -50,18 +50,20 @@ class Places:
         self.joined: list[ActiveRequest] = []
         self.refreshed: set[str] = set()  # models that looked for changes of theirs in this step
 
-    def of(self, one: ActiveRequest) -> dict[str, Cache]:
+    def of(self, request: ActiveRequest) -> dict[str, Cache]:
         """The caches of the models that a request uses."""
-        return {name: self.caches[name] for name in _models_of(one)}
+        return {name: self.caches[name] for name in _models_of(request)}
 
-    def check(self, one: ActiveRequest) -> None:
+    def check(self, request: ActiveRequest) -> None:
         """Raise `CacheMemoryError` where a request could not be decoded even alone."""
         limit = self.memory.limit
         if limit is None:
             return
-        size = self._bytes({name: Room(1, self._longest(name, [one])) for name in _models_of(one)})
+        size = self._bytes(
+            {name: Room(1, self._longest(name, [request])) for name in _models_of(request)}
+        )
         if size > limit:
-            text = one.sequence
+            text = request.sequence
             raise CacheMemoryError(
                 f"this text may take {readable(size)} of cache ({text.prompt_length:,} tokens of "
                 "prompt, "
@@ -70,33 +72,33 @@ class Places:
                 "ask for fewer tokens (max_tokens), or raise cache_memory (--cache-memory)"
             )
 
-    def join(self, one: ActiveRequest, expected: Collection[ActiveRequest]) -> bool:
+    def join(self, request: ActiveRequest, expected: Collection[ActiveRequest]) -> bool:
         """Give a request its place on the models that it uses; caches are made larger for what is
         `expected`.
 
         Returns False where memory does not allow it now.
         """
-        rooms = self._rooms(one, len(expected))
+        rooms = self._rooms(request, len(expected))
         if not self.memory.take(self, self._bytes(rooms)):
-            rooms = self._rooms(one, 0)
+            rooms = self._rooms(request, 0)
             if not self.memory.take(self, self._bytes(rooms)):
                 return False
         began = time.perf_counter()
-        for name in _models_of(one):
+        for name in _models_of(request):
             self._refresh(name)
         target = self.models["target"]
-        one.exactness = target.exact
-        one.fingerprint = target.fingerprint if isinstance(target, Runner) else None
-        for name in _models_of(one):
+        request.exactness = target.exact
+        request.fingerprint = target.fingerprint if isinstance(target, Runner) else None
+        for name in _models_of(request):
             if name not in self.caches:
-                first = max(_first_slots(other) for other in {one, *expected})
+                first = max(_first_slots(other) for other in {request, *expected})
                 slots = min(first, rooms[name].slots)
                 batch_slots = rooms[name].batch_slots
                 self.caches[name] = self.open_cache(self.models[name], batch_slots, slots)
             self.caches[name].expect(rooms[name])
-            self.caches[name].allocate(one.sequence)
-        one.sequence.stats.commit_seconds += time.perf_counter() - began
-        self.joined.append(one)
+            self.caches[name].allocate(request.sequence)
+        request.sequence.stats.commit_seconds += time.perf_counter() - began
+        self.joined.append(request)
         return True
 
     def _refresh(self, name: str) -> None:
@@ -105,15 +107,15 @@ class Places:
             self.models[name].refresh()
             self.refreshed.add(name)
 
-    def leave(self, one: ActiveRequest) -> None:
+    def leave(self, request: ActiveRequest) -> None:
         """Free a request's places."""
-        if one not in self.joined:
+        if request not in self.joined:
             return
-        self.joined.remove(one)
-        stats, began = one.sequence.stats, time.perf_counter()
-        stats.reused_tokens = self.caches["target"].reused(one.sequence)
-        for cache in self.of(one).values():
-            cache.free(one.sequence)
+        self.joined.remove(request)
+        stats, began = request.sequence.stats, time.perf_counter()
+        stats.reused_tokens = self.caches["target"].reused(request.sequence)
+        for cache in self.of(request).values():
+            cache.free(request.sequence)
         stats.commit_seconds += time.perf_counter() - began
         self.memory.take(
             self, self._bytes({name: self._room(name, self.joined, 0) for name in self.caches})
@@ -125,8 +127,8 @@ class Places:
         for cache in self.caches.values():
             cache.compact()
         share = (time.perf_counter() - began) / max(len(self.joined), 1)
-        for one in self.joined:
-            one.sequence.stats.commit_seconds += share
+        for request in self.joined:
+            request.sequence.stats.commit_seconds += share
 
     def spoilt(self) -> None:
         """A model failed half-way: what its caches hold is not used again."""
@@ -141,15 +143,15 @@ class Places:
         self.joined.clear()
         self.memory.take(self, 0)
 
-    def _rooms(self, one: ActiveRequest, expected: int) -> dict[str, Room]:
-        """By model, the room of its cache with `one` beside those that are there.
+    def _rooms(self, request: ActiveRequest, expected: int) -> dict[str, Room]:
+        """By model, the room of its cache with `request` beside those that are there.
 
         It has batch slots for as many as are `expected`, within the batch, or twice those that it
         has.
         """
         rooms = {name: self._room(name, self.joined, 0) for name in self.caches}
-        for name in _models_of(one):
-            texts = [other for other in self.joined if name in _models_of(other)] + [one]
+        for name in _models_of(request):
+            texts = [other for other in self.joined if name in _models_of(other)] + [request]
             number, standing = len(texts), self._standing(name)
             if expected and number > standing.batch_slots:
                 number = max(number, min(self.batch_size, max(2 * standing.batch_slots, expected)))
@@ -175,11 +177,11 @@ class Places:
         return sum(self.models[name].cache_bytes(room) for name, room in rooms.items())
 
 
-def _first_slots(one: ActiveRequest) -> int:
+def _first_slots(request: ActiveRequest) -> int:
     """Slots that a text gets at first: for its prompt and some tokens more."""
-    text = one.sequence
+    text = request.sequence
     return min(text.limit, text.prompt_length + EXPECTED) + TREE_ROOM
 
 
-def _models_of(one: ActiveRequest) -> tuple[str, ...]:
-    return ("target", "draft") if one.method.asks_draft else ("target",)
+def _models_of(request: ActiveRequest) -> tuple[str, ...]:
+    return ("target", "draft") if request.method.asks_draft else ("target",)

@@ -8,12 +8,11 @@ import torch
 
 from leapdecode.core import Commit, Forward, ForwardEvent, ForwardResult, TokenTree
 from leapdecode.engine.active import ActiveRequest
-from leapdecode.engine.choosing import choose
-from leapdecode.engine.counting import count, count_prefill, learn_times
-from leapdecode.engine.neighbours import NEIGHBOURS
+from leapdecode.engine.choices import choose
 from leapdecode.engine.places import Model, Places
 from leapdecode.engine.shared import Shared
-from leapdecode.engine.work import Work
+from leapdecode.engine.statistics import NEIGHBOURS, count, count_prefill, learn_times
+from leapdecode.engine.workers import Work
 from leapdecode.errors import DamagedModel, NotFinite, UnsupportedModel
 from leapdecode.model.exact import compare
 from leapdecode.model.exactness import Exactness, refusal
@@ -53,23 +52,21 @@ class Turn:
     def settle(self, active: list[ActiveRequest]) -> None:
         """Hand out answers and run commits until every request waits for a forward or has ended."""
         self.catch_up()
-        moving = [
-            one for one in active if one.forward is None and one.sequence.finish_reason is None
-        ]
+        moving = [request for request in active if request.forward is None and not request.ended]
         while moving:
-            for one in moving:
-                self._advance(one)
-            moving = [one for one in moving if isinstance(one.pending, Commit)]
+            for request in moving:
+                self._advance(request)
+            moving = [request for request in moving if isinstance(request.pending, Commit)]
             self._commit(moving)
 
-    def limit(self, one: ActiveRequest, texts: int = 1) -> None:
+    def limit(self, request: ActiveRequest, texts: int = 1) -> None:
         """How many rows of a request's next tree are known to be exact, where it is."""
         rows = 0
-        if one.exactness is not None:
-            rows = one.exactness.rows_at(len(one.sequence.tokens) - 1, texts)
-        one.sequence.exact_rows = rows
-        if one.method.planner is not None:
-            one.method.planner.exact = rows or None
+        if request.exactness is not None:
+            rows = request.exactness.rows_at(len(request.sequence.tokens) - 1, texts)
+        request.sequence.exact_rows = rows
+        if request.method.planner is not None:
+            request.method.planner.exact = rows or None
 
     def compare(self, active: list[ActiveRequest]) -> None:
         """Find out more of what exact decoding may do, by texts that wait for their next forward.
@@ -128,28 +125,28 @@ class Turn:
             for commit in self.behind.pop(name):
                 self.places.caches[name].follow(commit)
 
-    def _advance(self, one: ActiveRequest) -> None:
+    def _advance(self, request: ActiveRequest) -> None:
         """Let a request's loop go on with its answer; what its own callbacks raise ends it."""
-        answer, one.answer = one.answer, None
+        answer, request.answer = request.answer, None
         began = time.perf_counter()
         try:
-            one.pending = one.decoding.send(answer)
+            request.pending = request.decoding.send(answer)
         except StopIteration:
-            one.pending = None
+            request.pending = None
         except Exception as error:  # a callback or a method may raise anything
-            one.fail(error)
-        one.asked_at = time.perf_counter()
-        one.sequence.stats.propose_seconds += one.asked_at - began
+            request.fail(error)
+        request.asked_at = time.perf_counter()
+        request.sequence.stats.propose_seconds += request.asked_at - began
 
     def _commit(self, moving: list[ActiveRequest]) -> None:
         """Commit path by path, and after the target's bring a draft's cache back to the text."""
         began, by_model = time.perf_counter(), dict[str, list[Commit]]()
-        for one in moving:
-            commit = one.pending
+        for request in moving:
+            commit = request.pending
             assert isinstance(commit, Commit), "only those that commit are asked"
             by_model.setdefault(commit.model, []).append(commit)
             if commit.model == "target":
-                for name, cache in self.places.of(one).items():
+                for name, cache in self.places.of(request).items():
                     if name == "target":
                         continue
                     if name in self.running:
@@ -158,11 +155,11 @@ class Turn:
                         cache.follow(commit)
         for name, commits in by_model.items():
             self.places.caches[name].commit(commits)
-        for one in moving:
-            self.limit(one, len(moving))
+        for request in moving:
+            self.limit(request, len(moving))
         share = (time.perf_counter() - began) / max(len(moving), 1)
-        for one in moving:
-            one.sequence.stats.commit_seconds += share
+        for request in moving:
+            request.sequence.stats.commit_seconds += share
 
     def begin(
         self, name: str, asking: list[ActiveRequest], under_way: list[ActiveRequest]
@@ -173,33 +170,33 @@ class Turn:
         rest that lack text wait, so that those under way are delayed by one chunk at most.
         """
         cache = self.places.caches[name]
-        ready = [one for one in asking if self._valid(name, one)]
-        for one in ready:
+        ready = [request for request in asking if self._valid(name, request)]
+        for request in ready:
             began = time.perf_counter()
-            cache.share(one.sequence)
-            one.sequence.stats.commit_seconds += time.perf_counter() - began
-        lacking = [one for one in ready if cache.lacks(one.sequence)]
+            cache.share(request.sequence)
+            request.sequence.stats.commit_seconds += time.perf_counter() - began
+        lacking = [request for request in ready if cache.lacks(request.sequence)]
         joining = None
-        if lacking and any(one not in lacking for one in under_way):
+        if lacking and any(request not in lacking for request in under_way):
             joining = lacking[0]
-            ready = [one for one in ready if one not in lacking]
+            ready = [request for request in ready if request not in lacking]
         if not ready and joining is None:
             return None
         work = Work(name, cache, ready, joining)
         self.running[name] = work
         return work
 
-    def _valid(self, name: str, one: ActiveRequest) -> bool:
+    def _valid(self, name: str, request: ActiveRequest) -> bool:
         """Whether the tree can be evaluated; a request that asks for another ends."""
-        forward, vocabulary = one.forward, self.models[name].vocabulary
+        forward, vocabulary = request.forward, self.models[name].vocabulary
         assert forward is not None, "only those that wait for a forward are asked"
         forward.top = min(forward.top, vocabulary)
-        root = one.sequence.pending if name == "target" else forward.tree.tokens[0]
+        root = request.sequence.pending if name == "target" else forward.tree.tokens[0]
         try:
             forward.tree.validate(root, vocabulary)
         except ValueError as error:
-            one.fail(error)
-        return one.sequence.finish_reason is None
+            request.fail(error)
+        return not request.ended
 
     @torch.inference_mode()
     def finish(self, work: Work) -> None:
@@ -221,8 +218,8 @@ class Turn:
             self.refused = self._refusal(work.model, error)
             if self.refused is not None:
                 return
-            for one in work.requests:
-                one.fail(error)
+            for request in work.requests:
+                request.fail(error)
             self.places.spoilt()
 
     def _refusal(self, name: str, error: Exception) -> UnsupportedModel | None:
@@ -240,44 +237,44 @@ class Turn:
 
     def _take_chunk(self, work: Work) -> None:
         """Count the missing text that was evaluated alone."""
-        one, (tokens, seconds) = work.joining, work.chunk
-        if one is None:
+        request, (tokens, seconds) = work.joining, work.chunk
+        if request is None:
             return
-        count_prefill(one.sequence.stats, work.model, tokens, seconds)
+        count_prefill(request.sequence.stats, work.model, tokens, seconds)
         if self.on_forward is not None:
-            waited = [work.began - one.asked_at]
+            waited = [work.began - request.asked_at]
             ended = work.prefilled_at
             self.on_forward(
                 ForwardEvent(
-                    work.model, [one.request.id], [tokens], True, seconds, work.began, ended,
+                    work.model, [request.id], [tokens], True, seconds, work.began, ended,
                     waited=waited,
                 )
             )  # fmt: skip
 
     def _take_results(self, work: Work) -> None:
         """The choices at the nodes of all requests' trees."""
-        name, ready, found, forwards = work.model, work.ready, work.found, work.forwards
+        name, ready, results, forwards = work.model, work.ready, work.found, work.forwards
         began = time.perf_counter()
-        choose(name, list(zip(ready, forwards, found, strict=True)), self.models[name].ranks)
+        choose(name, list(zip(ready, forwards, results, strict=True)), self.models[name].ranks)
         chosen = time.perf_counter() - began
         if self.on_forward is not None:
             self._tell(work, chosen)
         runner = self.models[name]
         if isinstance(runner, Runner):
-            learn_times(self.shared.times_of(runner), runner, found)
-        for one, forward, result in zip(ready, forwards, found, strict=True):
-            one.sequence.stats.verify_seconds += chosen / len(ready)
-            count(one.sequence.stats, name, result)
-            if one.answer is not None and NOT_FINITE in one.answer.choices:
-                self._recover(name, one, forward)
+            learn_times(self.shared.times_of(runner), runner, results)
+        for request, forward, result in zip(ready, forwards, results, strict=True):
+            request.sequence.stats.verify_seconds += chosen / len(ready)
+            count(request.sequence.stats, name, result)
+            if request.answer is not None and NOT_FINITE in request.answer.choices:
+                self._recover(name, request, forward)
 
     def _tell(self, work: Work, sampled: float) -> None:
         """An event for whoever traces forwards."""
         assert self.on_forward is not None
-        ids = [one.request.id for one in work.ready]
+        ids = [request.id for request in work.ready]
         rows = [result.step_rows for result in work.found]
         seconds = sum(result.seconds for result in work.found)
-        waited = [work.prefilled_at - one.asked_at for one in work.ready]
+        waited = [work.prefilled_at - request.asked_at for request in work.ready]
         self.on_forward(
             ForwardEvent(
                 work.model, ids, rows, False, seconds, work.prefilled_at, work.ended, sampled,
@@ -285,7 +282,7 @@ class Turn:
             )
         )  # fmt: skip
 
-    def _recover(self, name: str, one: ActiveRequest, forward: Forward) -> None:
+    def _recover(self, name: str, request: ActiveRequest, forward: Forward) -> None:
         """Logits were not finite: keys and values of one node reach every row of the forward,
         hidden or not.
 
@@ -295,18 +292,18 @@ class Turn:
         """
         cache, size = self.places.caches[name], len(forward.tree)
         if name != "target":
-            cache.clean(one.sequence, keep_text=one.recovered)
-            one.recovered, one.answer = True, ForwardResult.without_choices(size)
+            cache.clean(request.sequence, keep_text=request.recovered)
+            request.recovered, request.answer = True, ForwardResult.without_choices(size)
             return
-        cache.clean(one.sequence, keep_text=bool(one.sequence.steps))
-        alone = Forward("target", one.sequence, TokenTree(forward.tree.tokens[0]))
-        (found,) = cache.forward([alone])
-        choose(name, [(one, alone, found)], self.models[name].ranks)
-        count(one.sequence.stats, name, found)
-        if one.answer is None or found.choices[0] == NOT_FINITE:
-            cache.clean(one.sequence, keep_text=False)
-            if one.sequence.finish_reason is None:
-                one.fail(NotFinite(len(one.sequence.tokens)))
+        cache.clean(request.sequence, keep_text=bool(request.sequence.steps))
+        alone = Forward("target", request.sequence, TokenTree(forward.tree.tokens[0]))
+        (result,) = cache.forward([alone])
+        choose(name, [(request, alone, result)], self.models[name].ranks)
+        count(request.sequence.stats, name, result)
+        if request.answer is None or result.choices[0] == NOT_FINITE:
+            cache.clean(request.sequence, keep_text=False)
+            if not request.ended:
+                request.fail(NotFinite(len(request.sequence.tokens)))
             return
-        found.choices += [-1] * (size - 1)
-        found.top += [[]] * (size - 1)
+        result.choices += [-1] * (size - 1)
+        result.top += [[]] * (size - 1)

@@ -1,4 +1,8 @@
-"""Choosing tokens at the nodes of a forward: all requests' choices reach the host together."""
+"""Tokens at the nodes of a forward: all requests' choices reach the host together; and the
+log-probabilities of those that were accepted.
+
+Shapes: N nodes evaluated, P accepted tokens of a step, V vocabulary.
+"""
 
 import math
 from dataclasses import replace
@@ -7,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leapdecode.core import Forward, ForwardResult, Sequence
+from leapdecode.core import Forward, ForwardResult, SamplingParams, Sequence, TokenLogprobs
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.model.ranks import ALONE, Ranks
 from leapdecode.verify.custom import is_pure
@@ -50,30 +54,30 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
     """
     picked: list[tuple[Evaluated, Tensor, Tensor | None]] = []
     telling: list[Evaluated] = []
-    for one in evaluated:
-        active, forward, found = one
-        if not found.nodes:  # the draft's context or the token limit leaves nothing to draft
-            _enter(one, [])
+    for evaluation in evaluated:
+        request, forward, result = evaluation
+        if not result.nodes:  # the draft's context or the token limit leaves nothing to draft
+            _enter(evaluation, [])
             continue
         try:
-            picked.append((one, *_picked(name, active, forward, found, ranks)))
+            picked.append((evaluation, *_picked(name, request, forward, result, ranks)))
             if forward.likeliest:
-                telling.append(one)
+                telling.append(evaluation)
         except Exception as error:  # a user's processor may raise anything
-            active.fail(error)
+            request.fail(error)
     if not picked:
         return
     tokens = _on_host([tokens for _, tokens, _ in picked])
     evidence = _on_host([evidence for _, _, evidence in picked if evidence is not None])
     host, scores = map(iter, ranks.agreed((tokens, evidence)))
-    for one, nodes, shown in picked:
+    for evaluation, nodes, shown in picked:
         chosen = [next(host) for _ in range(len(nodes))]
         if shown is not None:
-            top = one[1].top
+            top = evaluation[1].top
             for number in range(len(shown)):
                 if not math.isfinite(next(scores)):
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
-        _enter(one, chosen)
+        _enter(evaluation, chosen)
     _enter_likeliest(telling, ranks)
 
 
@@ -82,28 +86,30 @@ def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
     probabilities among each other into the results.
     """
     by_count: dict[int, list[Evaluated]] = {}
-    for one in telling:
-        by_count.setdefault(min(one[1].likeliest, one[2].scores_NV.shape[-1]), []).append(one)
+    for evaluation in telling:
+        by_count.setdefault(
+            min(evaluation[1].likeliest, evaluation[2].scores_NV.shape[-1]), []
+        ).append(evaluation)
     for count, those in by_count.items():
-        values, tokens = _greatest([found for _, _, found in those], count)
-        chances = torch.softmax(values.float(), -1)
-        rows = iter(ranks.agreed(list(zip(tokens.tolist(), chances.tolist(), strict=True))))
-        for _, forward, found in those:
-            found.likeliest = [[]] * len(forward.tree)
-            for node in found.nodes:
-                found.likeliest[node] = list(zip(*next(rows), strict=True))
+        values, tokens = _greatest([result for _, _, result in those], count)
+        probabilities = torch.softmax(values.float(), -1)
+        rows = iter(ranks.agreed(list(zip(tokens.tolist(), probabilities.tolist(), strict=True))))
+        for _, forward, result in those:
+            result.likeliest = [[]] * len(forward.tree)
+            for node in result.nodes:
+                result.likeliest[node] = list(zip(*next(rows), strict=True))
 
 
 def _greatest(those: list[ForwardResult], count: int) -> tuple[Tensor, Tensor]:
     """The `count` greatest processed logits at each node, and their tokens: what the choice found,
     where it looked for them.
     """
-    known = [found.nearest for found in those if found.nearest is not None]
+    known = [result.nearest for result in those if result.nearest is not None]
     if len(known) == len(those) and all(values.shape[1] >= count for values, _ in known):
         first = [[part[:, :count] for part in parts] for parts in zip(*known, strict=True)]
         values, tokens = map(torch.cat, first)
         return values, tokens
-    scores = [found.scores_NV for found in those]
+    scores = [result.scores_NV for result in those]
     return greatest(torch.cat(scores) if len(scores) > 1 else scores[0], count)
 
 
@@ -116,32 +122,62 @@ def _on_host(tensors: list[Tensor]) -> list[Any]:
 
 
 def _picked(
-    name: str, active: ActiveRequest, forward: Forward, found: ForwardResult, ranks: Ranks
+    name: str, request: ActiveRequest, forward: Forward, result: ForwardResult, ranks: Ranks
 ) -> tuple[Tensor, Tensor | None]:
     """[nodes * top] the tokens chosen at every evaluated node, best first; [nodes] what shows
     logits not finite.
     """
-    sampler = active.samplers.get(name)
+    sampler = request.samplers.get(name)
     if sampler is None:
-        sampler = active.samplers[name] = sampler_for(active.sequence, name, ranks)
-    sampler.first_chain = bool(active.sequence.exact_rows)
+        sampler = request.samplers[name] = sampler_for(request.sequence, name, ranks)
+    sampler.first_chain = bool(request.sequence.exact_rows)
     sampler.replaced = forward.replacement
-    sampler.likeliest = min(forward.likeliest, found.logits_NV.shape[-1])
-    tokens = sampler(found.logits_NV, found.context, forward.tree, found.nodes, forward.top)
-    found.scores_NV, found.sampled_from = sampler.scores_NV, sampler.sampled_from
-    found.nearest = sampler.nearest
+    sampler.likeliest = min(forward.likeliest, result.logits_NV.shape[-1])
+    tokens = sampler(result.logits_NV, result.context, forward.tree, result.nodes, forward.top)
+    result.scores_NV, result.sampled_from = sampler.scores_NV, sampler.sampled_from
+    result.nearest = sampler.nearest
     evidence_N1 = sampler.evidence_N1
     return tokens.flatten(), None if evidence_N1 is None else evidence_N1.flatten()
 
 
-def _enter(one: Evaluated, chosen: list[int]) -> None:
+def _enter(evaluation: Evaluated, chosen: list[int]) -> None:
     """Put each evaluated node's `top` tokens into the result: the request's answer."""
-    active, forward, found = one
+    request, forward, result = evaluation
     size, top = len(forward.tree), forward.top
-    found.choices, found.top = [-1] * size, [[]] * size
-    for number, node in enumerate(found.nodes):
+    result.choices, result.top = [-1] * size, [[]] * size
+    for number, node in enumerate(result.nodes):
         row = chosen[number * top : (number + 1) * top]
-        found.choices[node] = row[0]
+        result.choices[node] = row[0]
         if top > 1:
-            found.top[node] = row
-    active.answer = found
+            result.top[node] = row
+    request.answer = result
+
+
+@torch.inference_mode()
+def of_path(
+    result: ForwardResult, path: list[int], tokens: list[int], params: SamplingParams
+) -> list[TokenLogprobs]:
+    """Per node of `path` the log-probability of the token accepted behind it, and the likeliest
+    tokens'.
+
+    `params` says how many of these, and whether they are the model's own or those after penalties,
+    processors and temperature; in float32 at least.
+    """
+    if not path:
+        return []
+    row = {node: number for number, node in enumerate(result.nodes)}
+    scores_NV = result.scores_NV if params.processed_logprobs else result.logits_NV
+    logits_PV = scores_NV[[row[node] for node in path]]
+    wide = torch.promote_types(logits_PV.dtype, torch.float32)
+    scores_PV = torch.log_softmax(logits_PV.to(wide), -1)
+    taken = torch.tensor(tokens[: len(path)], device=scores_PV.device)[:, None]
+    chosen = scores_PV.gather(-1, taken).squeeze(-1).tolist()
+    count = min(params.logprobs or 0, scores_PV.shape[-1])
+    best = scores_PV.topk(count, -1)
+    rows = zip(tokens, chosen, best.indices.tolist(), best.values.tolist(), strict=False)
+    return [TokenLogprobs(token, own, _possible(ids, values)) for token, own, ids, values in rows]
+
+
+def _possible(ids: list[int], values: list[float]) -> dict[int, float]:
+    """Without tokens that cannot come: their -inf is no number that JSON has."""
+    return {token: value for token, value in zip(ids, values, strict=True) if value > -math.inf}
