@@ -8,8 +8,8 @@ from tiny import CONFIGS, MORE_CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import DamagedModel, NotFinite
-from leapdecode.model.forbidden import levelled
 from leapdecode.model.plain import PlainRunner
+from leapdecode.model.yardstick import levelled
 
 SHORT = SamplingParams(max_tokens=12)
 DRAWN = SamplingParams(max_tokens=12, temperature=0.9, top_p=0.9, seed=2)

@@ -3,8 +3,8 @@
 from collections.abc import Generator
 
 from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, Step, TokenTree
-from leapdecode.engine.choices import of_path
 from leapdecode.engine.exact_trees import Carried, arrange
+from leapdecode.engine.logprobs import of_path
 from leapdecode.errors import InvalidTree
 from leapdecode.methods.base import Asking, Method, NoMore
 from leapdecode.verify.walk import walk

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from leapdecode.core import SamplingParams, TokenTree
 from leapdecode.llm import LLM, Result
-from leapdecode.model.forbidden import levelled
 from leapdecode.model.runner import Runner
-from leapdecode.model.yardstick import cap, in_one_block, in_pieces
+from leapdecode.model.yardstick import cap, in_one_block, in_pieces, levelled
 from leapdecode.verify.sampler import Sampler
 
 IMPOSSIBLE = 1e6  # the margin of a token that a cut leaves out

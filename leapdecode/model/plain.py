@@ -12,11 +12,11 @@ from torch import Tensor
 
 from leapdecode.core import Commit, Forward, ForwardResult, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
-from leapdecode.model.forbidden import levelled
 from leapdecode.model.generation_inputs import first_arguments
 from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
 from leapdecode.model.traits import context_length, first_line, input_device, text_config
+from leapdecode.model.yardstick import levelled
 
 LOG = logging.getLogger("leapdecode")
 TEXT = 24  # tokens of the probe's text

@@ -24,10 +24,9 @@ from torch.nn import functional
 
 from leapdecode.model.backend import Backend, Replaced, RowForward
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
-from leapdecode.model.forbidden import levelled
 from leapdecode.model.half_linear import HalfLinear, available, fits_half
 from leapdecode.model.memory import free_bytes
-from leapdecode.model.yardstick import cap
+from leapdecode.model.yardstick import cap, levelled
 
 LOG = logging.getLogger("leapdecode")
 DTYPES = (torch.float32, torch.bfloat16)

@@ -15,7 +15,6 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from leapdecode.model.cache_names import CACHE, cache_name
-from leapdecode.model.forbidden import levelled
 from leapdecode.model.generation_inputs import constant_arguments
 from leapdecode.model.traits import forward_parameters, input_device
 
@@ -41,6 +40,20 @@ def tolerance(rounding: float, dtype: torch.dtype) -> float:
     if dtype in FLOORS:
         return min(FACTOR * max(rounding, FLOORS[dtype]), cap(dtype))
     return min(HALF_FACTOR * max(rounding, HALF_FLOOR), cap(dtype))
+
+
+def levelled(one_NV: Tensor, other_NV: Tensor) -> tuple[Tensor, Tensor]:
+    """Two sets of logits [N, V] that can be subtracted: a token that both forbid (-inf, as a head's
+    bias gives it to padding) gets the least finite logit of the first one's row in both.
+
+    NaN, +inf and what only one of them forbids stay, so their difference is not finite.
+    """
+    forbidden_NV = one_NV.isneginf() & other_NV.isneginf()
+    least_N1 = one_NV.masked_fill(~one_NV.isfinite(), torch.inf).amin(-1, keepdim=True)
+    return (
+        torch.where(forbidden_NV, least_N1, one_NV),
+        torch.where(forbidden_NV, least_N1, other_NV),
+    )
 
 
 def distances(one_NV: Tensor, other_NV: Tensor) -> list[float]:
