@@ -253,7 +253,7 @@ class Turn:
 
     def _take_results(self, work: Work) -> None:
         """The choices at the nodes of all requests' trees."""
-        name, ready, results, forwards = work.model, work.ready, work.found, work.forwards
+        name, ready, results, forwards = work.model, work.ready, work.results, work.forwards
         began = time.perf_counter()
         choose(name, list(zip(ready, forwards, results, strict=True)), self.models[name].ranks)
         chosen = time.perf_counter() - began
@@ -272,8 +272,8 @@ class Turn:
         """An event for whoever traces forwards."""
         assert self.on_forward is not None
         ids = [request.id for request in work.ready]
-        rows = [result.step_rows for result in work.found]
-        seconds = sum(result.seconds for result in work.found)
+        rows = [result.step_rows for result in work.results]
+        seconds = sum(result.seconds for result in work.results)
         waited = [work.prefilled_at - request.asked_at for request in work.ready]
         self.on_forward(
             ForwardEvent(

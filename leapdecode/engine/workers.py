@@ -25,7 +25,7 @@ class Work:
         began, prefilled_at, ended: when `compute` began, had the chunk, and ended.
         computing: seconds for which its thread had a core.
         chunk: tokens and seconds of that chunk.
-        found: the results of `ready`, in order.
+        results: those of `ready`, in order.
         error: what the model raised.
     """
 
@@ -61,7 +61,7 @@ class Work:
                 self.chunk = self.cache.prefill(self.joining.forward)
                 self.prefilled_at = time.perf_counter()
             if self.ready:
-                self.found = self.cache.forward(self.forwards)
+                self.results = self.cache.forward(self.forwards)
         except Exception as error:  # a model's own code may raise anything
             self.error = error
         self.ended = time.perf_counter()

@@ -9,20 +9,20 @@ import logging
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from leapdecode.core import Forward, SamplingParams, Sequence, TokenTree
+from leapdecode.core import Forward, SamplingParams, TokenTree
+from leapdecode.core import Sequence as Text
 from leapdecode.model.facts import keep, kept, number, whole
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
 
 LOG = logging.getLogger("leapdecode")
-ROUNDED = 32  # cached tokens, of a curve's contexts
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 # Half weights: rows are multiplied six at a time, so that six take little more than one, and seven
 # what twelve take.
@@ -73,7 +73,7 @@ def _times(
     # experts differ by token
     source = random.Random(0)
     probe = source.choices(range(runner.vocabulary), k=context + max(counts))
-    texts = [Sequence(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
+    texts = [Text(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     kept_before = runner.kept_bytes
     cache = KVCache(runner, batch, context + max(counts))
     with runner.turn:
@@ -233,53 +233,44 @@ class CostCurve:
 
     Args:
         costs: the measured points.
-        padded: to how many rows per sequence a forward of so many is padded.
     """
 
-    def __init__(
-        self, costs: list[RowCost], padded: Callable[[int], int] = lambda rows: rows
-    ) -> None:
-        self.padded = padded
+    def __init__(self, costs: list[RowCost]) -> None:
         self.contexts = sorted({cost.context for cost in costs})
         self.lines = [
             self._line([cost for cost in costs if cost.context == context])
             for context in self.contexts
         ]
-        self.known: dict[tuple[int, int], float] = {}
 
     @staticmethod
-    def _line(costs: list[RowCost]) -> list[tuple[int, float]]:
-        ordered = sorted(costs, key=lambda cost: cost.rows)
-        return [
-            (c.rows, min(other.fastest for other in ordered[place:]))
-            for place, c in enumerate(ordered)
-        ]
+    def _line(costs: list[RowCost]) -> tuple[list[int], list[float]]:
+        """Numbers of rows, and the milliseconds of each."""
+        costs = sorted(costs, key=lambda cost: cost.rows)
+        fastest = [cost.fastest for cost in costs]
+        return [cost.rows for cost in costs], [min(fastest[place:]) for place in range(len(costs))]
 
     def __call__(self, rows: int, context: int) -> float:
         """Beyond the measured rows the last line goes on; beyond the measured contexts the nearest
         one counts.
-
-        `context` is rounded down to a multiple of `ROUNDED`: a budget asks for dozens of row counts
-        in every step.
         """
-        key = rows, context // ROUNDED
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self._between(self.padded(rows), key[1] * ROUNDED)
-        return found
+        context = min(max(context, self.contexts[0]), self.contexts[-1])
+        return between(self.contexts, [between(*line, rows) for line in self.lines], context)
 
-    def _between(self, rows: int, context: int) -> float:
-        place = bisect.bisect_left(self.contexts, context)
-        if place in (0, len(self.contexts)):
-            return self._at(min(place, len(self.contexts) - 1), rows)
-        low, high = self.contexts[place - 1], self.contexts[place]
-        share = (context - low) / (high - low)
-        return (1 - share) * self._at(place - 1, rows) + share * self._at(place, rows)
 
-    def _at(self, line: int, rows: int) -> float:
-        points = self.lines[line]
-        if len(points) < 2:
-            return points[0][1]
-        end = min(max(bisect.bisect_left(points, (rows, 0.0)), 1), len(points) - 1)
-        (x0, y0), (x1, y1) = points[end - 1], points[end]
-        return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)
+def between(places: Sequence[int], values: Sequence[float], place: int) -> float:
+    """The value at `place` on straight lines through `values` at rising `places`; beyond these the
+    first or the last line goes on.
+    """
+    if len(places) == 1:
+        return values[0]
+    number, share = segment(places, place)
+    return values[number] + (values[number + 1] - values[number]) * share
+
+
+def segment(places: Sequence[int], place: int) -> tuple[int, float]:
+    """The last of rising `places` before `place` that another one follows, and how far `place` is
+    from it to that: 0 to 1, more beyond the last.
+    """
+    number = min(max(bisect.bisect_right(places, place) - 1, 0), len(places) - 2)
+    first = places[number]
+    return number, (place - first) / (places[number + 1] - first)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from leapdecode.model.cost import ROWS, CostCurve, kept_costs, rows_of
+from leapdecode.model.cost import ROWS, CostCurve, between, kept_costs, rows_of, segment
 from leapdecode.model.facts import keep, kept, number
 from leapdecode.model.half_linear import weight_bytes
 from leapdecode.model.prepacked import multiplies_halves
@@ -95,17 +95,7 @@ class RowTimes:
 
     def ratio(self, rows: int) -> float:
         """The time of `rows` against one row's."""
-        place, share = self._between(rows)
-        low, high = self.ratios[place], self.ratios[place + 1]
-        return low + (high - low) * share
-
-    def _between(self, rows: int) -> tuple[int, float]:
-        """The last knot before `rows` that another one follows, and how far it is from it to that;
-        more than 1 beyond the last.
-        """
-        place = min(max(bisect.bisect_right(self.knots, rows) - 1, 0), len(self.knots) - 2)
-        first = self.knots[place]
-        return place, (rows - first) / (self.knots[place + 1] - first)
+        return between(self.knots, self.ratios, rows)
 
     def learn(self, rows: int, milliseconds: float) -> None:
         """Take in what a forward of `rows` took."""
@@ -133,7 +123,7 @@ class RowTimes:
 
     def _learn_shape(self, rows: int, error: float) -> None:
         """Move the knots beside `rows`; one row's is the level."""
-        place, share = self._between(rows)
+        place, share = segment(self.knots, rows)
         share = min(share, 1.0)
         for knot, part in ((place, 1 - share), (place + 1, share)):
             if part > 0:
