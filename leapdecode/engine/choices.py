@@ -26,12 +26,12 @@ def sampler_for(sequence: Sequence, model: str, ranks: Ranks) -> Sampler:
     params = sequence.params
     kind: type[Sampler] = Sampler
     if model != "target":
-        kept = [
+        processors = [
             processor
             for processor in params.logits_processors
             if is_pure(processor) and not getattr(processor, "target_only", False)
         ]
-        params = replace(params, logits_processors=kept)
+        params = replace(params, logits_processors=processors)
     if sequence.samples_drafts:
         kind = RejectionSampler if model == "target" else DraftSampler
     return kind(
@@ -66,11 +66,11 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
     tokens = _on_host([tokens for _, tokens, _ in picked])
     evidence = _on_host([evidence for _, _, evidence in picked if evidence is not None])
     host, scores = map(iter, ranks.agreed((tokens, evidence)))
-    for evaluation, nodes, shown in picked:
+    for evaluation, nodes, evidence_N in picked:
         chosen = [next(host) for _ in range(len(nodes))]
-        if shown is not None:
+        if evidence_N is not None:
             top = evaluation[1].top
-            for number in range(len(shown)):
+            for number in range(len(evidence_N)):
                 if not math.isfinite(next(scores)):
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
         _enter(evaluation, chosen)
@@ -86,26 +86,26 @@ def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
         by_count.setdefault(
             min(evaluation[1].likeliest, evaluation[2].scores_NV.shape[-1]), []
         ).append(evaluation)
-    for count, those in by_count.items():
-        values, tokens = _greatest([result for _, _, result in those], count)
+    for count, evaluations in by_count.items():
+        values, tokens = _greatest([result for _, _, result in evaluations], count)
         probabilities = torch.softmax(values.float(), -1)
         rows = iter(ranks.agreed(list(zip(tokens.tolist(), probabilities.tolist(), strict=True))))
-        for _, forward, result in those:
+        for _, forward, result in evaluations:
             result.likeliest = [[]] * len(forward.tree)
             for node in result.nodes:
                 result.likeliest[node] = list(zip(*next(rows), strict=True))
 
 
-def _greatest(those: list[ForwardResult], count: int) -> tuple[Tensor, Tensor]:
+def _greatest(evaluations: list[ForwardResult], count: int) -> tuple[Tensor, Tensor]:
     """The `count` greatest processed logits at each node, and their tokens: what the choice found,
     where it looked for them.
     """
-    known = [result.nearest for result in those if result.nearest is not None]
-    if len(known) == len(those) and all(values.shape[1] >= count for values, _ in known):
+    known = [result.nearest for result in evaluations if result.nearest is not None]
+    if len(known) == len(evaluations) and all(values.shape[1] >= count for values, _ in known):
         first = [[part[:, :count] for part in parts] for parts in zip(*known, strict=True)]
         values, tokens = map(torch.cat, first)
         return values, tokens
-    scores = [result.scores_NV for result in those]
+    scores = [result.scores_NV for result in evaluations]
     return greatest(torch.cat(scores) if len(scores) > 1 else scores[0], count)
 
 

@@ -12,7 +12,7 @@ from leapdecode.core import ForwardResult, SamplingParams, TokenLogprobs
 
 @torch.inference_mode()
 def of_path(
-    found: ForwardResult, path: list[int], tokens: list[int], params: SamplingParams
+    result: ForwardResult, path: list[int], tokens: list[int], params: SamplingParams
 ) -> list[TokenLogprobs]:
     """Per node of `path` the log-probability of the token accepted behind it, and the likeliest
     tokens'.
@@ -22,8 +22,8 @@ def of_path(
     """
     if not path:
         return []
-    row = {node: number for number, node in enumerate(found.nodes)}
-    scores_NV = found.scores_NV if params.processed_logprobs else found.logits_NV
+    row = {node: number for number, node in enumerate(result.nodes)}
+    scores_NV = result.scores_NV if params.processed_logprobs else result.logits_NV
     logits_PV = scores_NV[[row[node] for node in path]]
     wide = torch.promote_types(logits_PV.dtype, torch.float32)
     scores_PV = torch.log_softmax(logits_PV.to(wide), -1)
@@ -32,7 +32,10 @@ def of_path(
     count = min(params.logprobs or 0, scores_PV.shape[-1])
     best = scores_PV.topk(count, -1)
     rows = zip(tokens, chosen, best.indices.tolist(), best.values.tolist(), strict=False)
-    return [TokenLogprobs(token, own, _possible(ids, values)) for token, own, ids, values in rows]
+    return [
+        TokenLogprobs(token, logprob, _possible(ids, values))
+        for token, logprob, ids, values in rows
+    ]
 
 
 def _possible(ids: list[int], values: list[float]) -> dict[int, float]:

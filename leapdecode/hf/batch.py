@@ -74,16 +74,16 @@ def generate_batch(
         generation_config.update(max_new_tokens=max_new_tokens)
     with decoder.models(model) as models:
         pending = [
-            one
+            pending_text
             for number, ids in enumerate(inputs)
-            for one in _prepared(
+            for pending_text in _prepared(
                 model, f"req_{number}", ids, generation_config, limits, models["target"]
             )
         ]
         outputs = _decode(decoder, models, pending, batch_size, return_logprobs, progress_bar)
     return {
-        one.name: _output(one, output, record_timestamps, return_logprobs)
-        for one, output in zip(pending, outputs, strict=True)
+        pending_text.name: _output(pending_text, output, record_timestamps, return_logprobs)
+        for pending_text, output in zip(pending, outputs, strict=True)
     }
 
 
@@ -135,41 +135,41 @@ def _decode(
     engine = Engine(models, Batched(batch_size))
     by_id: dict[int, Pending] = {}
     try:
-        for one in pending:
+        for text in pending:
             if return_logprobs:
-                sampling = one.row.wanted["sampling"]
-                one.row.wanted["sampling"] = replace(sampling, logprobs=0, processed_logprobs=True)
-            request = one.row.request(decoder.method)
-            by_id[engine.add(request)] = one
+                sampling = text.row.wanted["sampling"]
+                text.row.wanted["sampling"] = replace(sampling, logprobs=0, processed_logprobs=True)
+            request = text.row.request(decoder.method)
+            by_id[engine.add(request)] = text
         with tqdm(total=len(pending), disable=not progress_bar, unit="text") as bar:
             while engine.busy:
                 for event in engine.step():
                     _note(by_id[event.request_id], event)
                     bar.update(event.finish_reason is not None)
-        return [engine.result(one.row.id) for one in pending]
+        return [engine.result(text.row.id) for text in pending]
     finally:
         engine.close()
 
 
-def _note(one: Pending, event: StepEvent) -> None:
+def _note(text: Pending, event: StepEvent) -> None:
     """Keep the times of a step's tokens."""
     now = perf_counter()
-    one.times += [now] * len(event.step.tokens if event.step else [])
+    text.times += [now] * len(event.step.tokens if event.step else [])
 
 
 def _output(
-    one: Pending, output: Output, record_timestamps: bool, return_logprobs: bool
+    text: Pending, output: Output, record_timestamps: bool, return_logprobs: bool
 ) -> GenerationOutput:
     sequence = output.sequence
     failed = sequence.error is not None
     return GenerationOutput(
-        request_id=one.name,
+        request_id=text.name,
         prompt_ids=list(output.request.prompt_ids),
         generated_tokens=sequence.generated,
         logprobs=[entry.logprob for entry in sequence.logprobs] if return_logprobs else [],
         error=str(sequence.error) if failed else None,
         status=RequestStatus.FAILED if failed else RequestStatus.FINISHED,
-        created_time=one.created,
-        lifespan=(one.created, one.times[-1] if one.times else one.created),
-        timestamps=one.times if record_timestamps else None,
+        created_time=text.created,
+        lifespan=(text.created, text.times[-1] if text.times else text.created),
+        timestamps=text.times if record_timestamps else None,
     )

@@ -47,14 +47,16 @@ class Compiled(Backend):
         super().__init__(inside)
         self.compiled = True
         self.uncompiled = 0
-        known = inspect.signature(torch.compile).parameters
-        limits: dict[str, Any] = {name: value for name, value in _ISOLATED.items() if name in known}
+        parameters = inspect.signature(torch.compile).parameters
+        limits: dict[str, Any] = {
+            name: value for name, value in _ISOLATED.items() if name in parameters
+        }
         layers = decoder_layers(model)
 
-        def forward(layer: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+        def forward(layer: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
             if not torch.compiler.is_compiling():
                 self.uncompiled += 1
-            return type(layer).forward(layer, *args, **given)
+            return type(layer).forward(layer, *args, **options)
 
         compiled = torch.compile(forward, **limits)
         forwards = [_layer(compiled, layer, place) for place, layer in enumerate(layers)]
@@ -76,16 +78,16 @@ class Compiled(Backend):
 def _layer(compiled: Callable[..., Any], layer: Any, place: int) -> Callable[..., Any]:
     """A layer's forward through `compiled`, with its own part of the cache."""
 
-    def forward(*args: Any, **given: Any) -> Any:
-        for name, value in given.items():
+    def forward(*args: Any, **options: Any) -> Any:
+        for name, value in options.items():
             if isinstance(value, SlotCache):
                 part = value.layers[place]
                 _vary_cache(part)
-                given[name] = part
-        rows = args[0].shape[1] if args else given["hidden_states"].shape[1]
-        for tensor in _tensors((args, *given.values())):
+                options[name] = part
+        rows = args[0].shape[1] if args else options["hidden_states"].shape[1]
+        for tensor in _tensors((args, *options.values())):
             _vary_rows(tensor, rows)
-        return compiled(layer, args, given)
+        return compiled(layer, args, options)
 
     return forward
 

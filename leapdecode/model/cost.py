@@ -79,15 +79,15 @@ def _times(
     with runner.turn:
         for text in texts:
             cache.allocate(text)
-        asked = [Forward("target", text, _chain(probe[context - 1 : context])) for text in texts]
-        cache.forward(asked)
+        forwards = [Forward("target", text, _chain(probe[context - 1 : context])) for text in texts]
+        cache.forward(forwards)
 
     def timed(rows: int) -> float:
-        asked = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
+        forwards = [Forward("target", text, _chain(probe[context - 1 :][:rows])) for text in texts]
         with runner.turn:
             _synchronise(runner)
             began = time.perf_counter()
-            for raw in cache.forward(asked):
+            for raw in cache.forward(forwards):
                 raw.logits_NV.max(-1).indices.tolist()  # a step chooses at every row
             return time.perf_counter() - began
 
@@ -98,13 +98,13 @@ def _times(
         counts = _worth_timing(first)
         repeats = max(min(repeats, int(seconds / sum(first[rows] for rows in counts))), 1)
         counts, repeats = runner.ranks.agreed((counts, repeats))
-    taken: dict[int, list[float]] = {rows: [] for rows in counts}
+    seconds_by_rows: dict[int, list[float]] = {rows: [] for rows in counts}
     for _ in range(repeats):
         for rows in source.sample(counts, len(counts)):
-            taken[rows].append(timed(rows))
+            seconds_by_rows[rows].append(timed(rows))
     cache.close()
     runner.shrink(kept_before)  # more is in nobody's account
-    return runner.ranks.agreed(taken)
+    return runner.ranks.agreed(seconds_by_rows)
 
 
 def _worth_timing(first: dict[int, float]) -> list[int]:
@@ -135,21 +135,23 @@ def measure_row_costs(
     With `seconds`, fewer repeats where so many would take longer than that at a context, and no
     numbers of rows whose forwards take many times one row's.
     """
-    found = []
+    costs = []
     for context in contexts if runner.max_length > contexts[0] + 1 else (runner.max_length // 2,):
         counts = [
             rows for rows in rows_of(runner) if rows <= most and context + rows <= runner.max_length
         ]
         if len(counts) < 2:
             continue
-        taken = _times(runner, context, counts, repeats, batch, seconds)
-        medians = {rows: statistics.median(values) * 1e3 for rows, values in taken.items()}
-        found += [
-            RowCost(context, rows, value, value / medians[1], min(taken[rows]) * 1e3)
+        seconds_by_rows = _times(runner, context, counts, repeats, batch, seconds)
+        medians = {
+            rows: statistics.median(values) * 1e3 for rows, values in seconds_by_rows.items()
+        }
+        costs += [
+            RowCost(context, rows, value, value / medians[1], min(seconds_by_rows[rows]) * 1e3)
             for rows, value in medians.items()
         ]
         tick()
-    return found
+    return costs
 
 
 def rows_of(runner: Runner) -> tuple[int, ...]:
@@ -160,7 +162,7 @@ def rows_of(runner: Runner) -> tuple[int, ...]:
 def curve_key(runner: Runner, batch: int) -> str:
     """What a curve depends on: the model's key, the batch, and whether forwards are compiled."""
     grain = batch > 1 and runner.exact is not None and runner.exact.grain
-    how = [
+    features = [
         name
         for name, on in (
             ("compiled", runner.compiled and batch == 1),
@@ -170,7 +172,7 @@ def curve_key(runner: Runner, batch: int) -> str:
         )
         if on
     ]
-    return " | ".join((runner.key, f"batch {batch}", *how))
+    return " | ".join((runner.key, f"batch {batch}", *features))
 
 
 def row_costs(
@@ -178,15 +180,15 @@ def row_costs(
 ) -> list[RowCost]:
     """The model's curve on this machine, kept or measured now."""
     key = curve_key(runner, batch)
-    known = runner.ranks.agreed(_curve(kept(key, path)))
-    if known is None:
+    costs = runner.ranks.agreed(_curve(kept(key, path)))
+    if costs is None:
         what = "what forwards of 1 to 128 tokens take here"
         LOG.info("measuring %s: once per model and machine, some 10 seconds", what)
         measured = measure_row_costs(runner, repeats, batch=batch, seconds=SECONDS)
         # another process may have been first
-        known = runner.ranks.agreed(_curve(kept(key, path)) or measured)
-        keep_costs(known, key, path)
-    return known
+        costs = runner.ranks.agreed(_curve(kept(key, path)) or measured)
+        keep_costs(costs, key, path)
+    return costs
 
 
 def measured_on(runner: Runner, batch: int = 1, path: Path | None = None) -> str | None:
@@ -207,10 +209,10 @@ def keep_costs(costs: list[RowCost], key: str, path: Path | None = None) -> None
 
 def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:
     """An entry's curve; None where something in it is not as `keep_costs` writes it."""
-    found = entry.get("costs") if entry else None
-    if not found or not isinstance(found, list) or not all(map(_sound, found)):
+    entries = entry.get("costs") if entry else None
+    if not entries or not isinstance(entries, list) or not all(map(_sound, entries)):
         return None
-    costs = [RowCost(**cost) for cost in found]
+    costs = [RowCost(**cost) for cost in entries]
     points = {(cost.context, cost.rows) for cost in costs}
     once = len(points) == len(costs)
     return costs if once and all((context, 1) in points for context, _ in points) else None

@@ -46,8 +46,8 @@ def known_exactness(
     """What is known of a runner's bits on this machine, from earlier runs unless `anew`; at first
     nothing is.
     """
-    how = "compiled | " * runner.compiled + "recorded | " * runner.backend.recorded
-    key = f"{runner.key} | {how}exact {FORMAT}"
+    features = "compiled | " * runner.compiled + "recorded | " * runner.backend.recorded
+    key = f"{runner.key} | {features}exact {FORMAT}"
     unit = HALF_UNIT if runner.half else UNITS.get(runner.device.type, UNITS["cuda"])
     exact = Exactness(unit, key, path, required)
     if not anew:

@@ -78,13 +78,13 @@ def number(value: Any, least: float, most: float) -> bool:
 
 def _read(path: Path | None) -> dict[str, dict[str, Any]]:
     """The sound entries of a file, none where it cannot be read."""
-    known: Any = None
+    content: Any = None
     if path is not None:
         # bad bytes and bad JSON are ValueErrors
         with contextlib.suppress(OSError, ValueError, RecursionError):
-            known = json.loads(path.read_text(encoding="utf-8"))
-    entries = known.items() if isinstance(known, dict) else ()
-    return {key: entry for key, entry in entries if _dated(entry)}
+            content = json.loads(path.read_text(encoding="utf-8"))
+    entries = content if isinstance(content, dict) else {}
+    return {key: entry for key, entry in entries.items() if _dated(entry)}
 
 
 def _dated(entry: Any) -> bool:
@@ -92,10 +92,10 @@ def _dated(entry: Any) -> bool:
     return isinstance(day, str) and DAY.fullmatch(day) is not None
 
 
-def _write(path: Path, known: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> None:
+def _write(path: Path, entries: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> None:
     """Replace the file of facts."""
     try:
-        text = json.dumps(known | new, indent=1)
+        text = json.dumps(entries | new, indent=1)
     except RecursionError:  # somebody else's entries are nested deeper than can be written
         text = json.dumps(new, indent=1)
     replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))
@@ -151,12 +151,12 @@ def weights_digest(model: Any) -> str:
     """Of the first values of every weight that is not elsewhere, to tell models of one shape
     apart.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     samples = [layer.sample for layer in half_linears(model)]
     for weights in (*model.parameters(), *samples):
         if not weights.is_meta:
-            found.update(weights.detach().flatten()[:64].float().cpu().numpy().tobytes())
-    return found.hexdigest()[:16]
+            digest.update(weights.detach().flatten()[:64].float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def attention_name(model: Any) -> str:

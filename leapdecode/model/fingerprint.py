@@ -206,15 +206,15 @@ def samples_of(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 def _samples(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[int]]:
     """The same, and where the tensors lie in memory."""
-    found: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    samples: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
     addresses = []
     for tensor in tensors:
         data = tensor.data
         # not a wrapper around other tensors
         if type(data) is Tensor and data.layout is torch.strided and data.numel():
             addresses.append(data.data_ptr())
-            found.setdefault((data.device, data.dtype), []).append(_sample(data))
-    return [torch.cat(parts).view(torch.uint8) for parts in found.values()], addresses
+            samples.setdefault((data.device, data.dtype), []).append(_sample(data))
+    return [torch.cat(parts).view(torch.uint8) for parts in samples.values()], addresses
 
 
 def _sample(data: Tensor) -> Tensor:
@@ -227,9 +227,9 @@ def _sample(data: Tensor) -> Tensor:
     return data.as_strided((-(-span // distance),), (distance,))
 
 
-def same_samples(some: list[Tensor], others: list[Tensor]) -> bool:
+def same_samples(first: list[Tensor], second: list[Tensor]) -> bool:
     """Whether samples agree bit for bit."""
-    return len(some) == len(others) and all(
-        one.device == other.device and torch.equal(one, other)
-        for one, other in zip(some, others, strict=True)
+    return len(first) == len(second) and all(
+        sample.device == counterpart.device and torch.equal(sample, counterpart)
+        for sample, counterpart in zip(first, second, strict=True)
     )

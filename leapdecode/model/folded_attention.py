@@ -77,7 +77,7 @@ class FoldedAttention:
                 options["is_causal"] = is_causal
             if attention_mask is not None and attention_mask.shape[2] > rows:
                 attention_mask = attention_mask[:, :, :rows]  # without what would be padded
-            found: tuple[Tensor, None] = self.usual(
+            output: tuple[Tensor, None] = self.usual(
                 module,
                 query,
                 key,
@@ -87,7 +87,7 @@ class FoldedAttention:
                 scaling=scaling,
                 **options,
             )
-            return found
+            return output
         padded = attention_mask.shape[2]
         query = functional.pad(query, (0, 0, 0, padded - rows)) if padded > rows else query
         folded = query.reshape(query.shape[0], key.shape[1], groups * padded, query.shape[3])
@@ -128,5 +128,5 @@ def folds(model: torch.nn.Module, device: torch.device) -> bool:
 def with_rows(mask: Tensor | dict[str, Tensor], extra: int) -> Tensor | dict[str, Tensor]:
     """A mask [B, 1, R, S], or one per layer type, with `extra` more rows that see everything."""
     if isinstance(mask, dict):
-        return {kind: functional.pad(one, (0, 0, 0, extra)) for kind, one in mask.items()}
+        return {kind: functional.pad(part, (0, 0, 0, extra)) for kind, part in mask.items()}
     return functional.pad(mask, (0, 0, 0, extra))

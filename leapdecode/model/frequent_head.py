@@ -89,10 +89,10 @@ def frequent_tokens(folder: str | Path) -> list[int] | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found is None:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+        if listed is None:
             return None
-        tokens = sorted({int(token) for token in found})
+        tokens = sorted({int(token) for token in listed})
     except (OSError, ValueError, TypeError):
         tokens = []
     if not tokens or tokens[0] < 0:

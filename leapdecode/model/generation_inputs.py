@@ -31,16 +31,16 @@ def first_arguments(model: Any, ids: Tensor, cached: bool = True) -> dict[str, A
     """What `generate` gives a model besides `ids` without padding: positions, and a cache if
     it is `cached`.
     """
-    taken = forward_parameters(model)
-    made: dict[str, Any] = {"use_cache": cached}
-    if "position_ids" in taken:
-        made["position_ids"] = model._prepare_position_ids_for_generation(ids, {})
-    if "logits_to_keep" in taken:
-        made["logits_to_keep"] = 1 if cached else 0
+    parameters = forward_parameters(model)
+    arguments: dict[str, Any] = {"use_cache": cached}
+    if "position_ids" in parameters:
+        arguments["position_ids"] = model._prepare_position_ids_for_generation(ids, {})
+    if "logits_to_keep" in parameters:
+        arguments["logits_to_keep"] = 1 if cached else 0
     if cached and model._supports_default_dynamic_cache():
         name = cache_name(inspect.signature(model.prepare_inputs_for_generation).parameters)
-        made[name] = DynamicCache(config=text_config(model))
-    return made
+        arguments[name] = DynamicCache(config=text_config(model))
+    return arguments
 
 
 def prepares_itself(model: Any) -> bool:
@@ -61,14 +61,14 @@ def constant_arguments(model: Any) -> dict[str, Any]:
     if not prepares_itself(model):
         return {}
     try:
-        prepared = [one for size in BATCHES for one in _two_steps(model, size)]
+        prepared = [inputs for size in BATCHES for inputs in _two_steps(model, size)]
     except (UnsupportedModel, torch.OutOfMemoryError):
         raise
     except Exception as error:  # a model's own code may raise anything
         message = f"preparing its inputs as `generate` does fails ({first_line(error)})"
         raise UnsupportedModel(message) from error
     names = {name for inputs in prepared for name in inputs} - USUAL - FREE
-    found = {}
+    constants = {}
     for name in sorted(names):
         first, *others = [inputs.get(name, ABSENT) for inputs in prepared]
         if not all(_equal(first, other) for other in others):
@@ -77,8 +77,8 @@ def constant_arguments(model: Any) -> dict[str, Any]:
                 "which depends on the text"
             )
         if first is not None:
-            found[name] = first
-    return found
+            constants[name] = first
+    return constants
 
 
 def _two_steps(model: Any, size: int) -> list[dict[str, Any]]:
@@ -126,9 +126,9 @@ def _check_usual(inputs: dict[str, Any], state: dict[str, Any], ids_BL: Tensor, 
             )
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return one.shape == other.shape and bool((one == other).all())
-    if isinstance(one, Tensor) or isinstance(other, Tensor):
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return first.shape == second.shape and bool((first == second).all())
+    if isinstance(first, Tensor) or isinstance(second, Tensor):
         return False
-    return one is other or one == other
+    return first is second or first == second

@@ -155,10 +155,10 @@ class FbgemmLinears(PackedLinears):
 def _multiply(rows: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     """[..., out] in float32: unsigned rows times packed weights times the weights' scale."""
     flat = rows.reshape(-1, rows.shape[-1])
-    found: Tensor = torch.ops.onednn.qlinear_pointwise(
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
         flat, 1.0, ZERO, packed, scale, zero, None, 1.0, 0, torch.float32, "none", [], ""
     )
-    return found.view(*rows.shape[:-1], found.shape[-1])
+    return product.view(*rows.shape[:-1], product.shape[-1])
 
 
 def _shape(rows: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:

@@ -126,7 +126,7 @@ class SlotCache(Cache):
 
     def __init__(self, layout: Layout, batch_slots: int, slots: int) -> None:
         self.layout, self.batch_slots, self.slots = layout, batch_slots, slots
-        # one is never seen: what is seen is never contiguous, so one graph serves all sizes
+        # one spare slot keeps the views non-contiguous, so one compiled graph serves all lengths
         room = slots + 1
         wanted = [shape for pair in zip(layout.keys, layout.values, strict=True) for shape in pair]
         self.stacks = {

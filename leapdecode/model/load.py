@@ -158,10 +158,10 @@ def load_model(
         raise unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]
     split = offloading() if larger else splitting(name, trust_remote_code, ranks)
-    model, found = _from_pretrained(name, wanted, backends, trust_remote_code, split, keep_gguf)
+    model, report = _from_pretrained(name, wanted, backends, trust_remote_code, split, keep_gguf)
     if ranks.size > 1:
         check_split(model)
-    absent = sorted([*found["missing_keys"], *[str(key[0]) for key in found["mismatched_keys"]]])
+    absent = sorted([*report["missing_keys"], *[str(key[0]) for key in report["mismatched_keys"]]])
     if absent:
         raise ModelUnavailable(
             f"{name!r} lacks {len(absent)} of the model's weights ({absent[0]}, ...); they would "

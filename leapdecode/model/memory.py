@@ -107,9 +107,9 @@ def free_bytes(device: torch.device) -> int | None:
         free, _ = torch.cuda.mem_get_info(device)
         reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(free + reserved)
-    found = [_available(), *(_within(limit, used) for limit, used in LIMITS)]
-    known = [size for size in found if size is not None]
-    return min(known, default=None)
+    sizes = [_available(), *(_within(limit, used) for limit, used in LIMITS)]
+    sizes = [size for size in sizes if size is not None]
+    return min(sizes, default=None)
 
 
 def _available() -> int | None:

@@ -231,36 +231,36 @@ def _worst(runner: PlainRunner, ids: list[int], plain: dict[int, Tensor], statef
 
 def _without_cache(runner: PlainRunner, ids: list[int], start: int, steps: int) -> Tensor:
     """[N, V] logits behind `start` tokens, and behind each of `steps` more, of a forward each."""
-    found = []
+    logits = []
     for end in range(start, start + steps + 1):
-        found.append(runner.without_cache(ids[:end])[-1])
-    return torch.stack(found)
+        logits.append(runner.without_cache(ids[:end])[-1])
+    return torch.stack(logits)
 
 
 def _decode(cache: PlainCache, ids: list[int], starts: list[int], steps: int) -> list[Tensor]:
     """Per start [N, V] logits behind so many tokens, and behind each of `steps` more."""
     params = SamplingParams(max_tokens=steps + 1)
     texts = [Sequence(ids[:start], params) for start in starts]
-    found: list[list[Tensor]] = [[] for _ in texts]
+    logits: list[list[Tensor]] = [[] for _ in texts]
     for text in texts:
         cache.allocate(text)
     for _ in range(steps + 1):
         answers = cache.forward(
             [Forward("target", text, TokenTree(text.pending)) for text in texts]
         )
-        for text, logits, answer in zip(texts, found, answers, strict=True):
+        for text, logits_of_text, answer in zip(texts, logits, answers, strict=True):
             if answer.rows > len(text.tokens):
                 raise UnsupportedModel("transformers' generate adds tokens that a text has not")
-            logits.append(answer.logits_NV[0])
+            logits_of_text.append(answer.logits_NV[0])
             text.tokens += ids[len(text.tokens) :][:1]
-    return [torch.stack(logits) for logits in found]
+    return [torch.stack(logits_of_text) for logits_of_text in logits]
 
 
-def _distance(found_NV: Tensor, plain_NV: Tensor) -> float:
+def _distance(decoded_NV: Tensor, plain_NV: Tensor) -> float:
     """Root mean square of the difference in standard deviations: the median of all rows.
 
     A mixture of experts may route a token otherwise; a wrong cache is wrong at most steps.
     """
-    plain_NV, found_NV = levelled(plain_NV.double(), found_NV.double())
-    gaps_NV, spread_N = found_NV - plain_NV, plain_NV.std(-1)
+    plain_NV, decoded_NV = levelled(plain_NV.double(), decoded_NV.double())
+    gaps_NV, spread_N = decoded_NV - plain_NV, plain_NV.std(-1)
     return float((gaps_NV.square().mean(-1).sqrt() / spread_N.clamp_min(1e-30)).median())

@@ -44,17 +44,17 @@ class Prefix:
 
     def family(self) -> Iterator[Prefix]:
         """This one, its parent, and so on."""
-        one: Prefix | None = self
-        while one is not None:
-            yield one
-            one = one.parent
+        prefix: Prefix | None = self
+        while prefix is not None:
+            yield prefix
+            prefix = prefix.parent
 
     def segments(self, length: int) -> Iterator[tuple[dict[tuple[int, int], Tensor], int, int]]:
         """Where keys and values of the first `length` tokens are: (states, first token, end)."""
-        for one in self.family():
-            if one.start < length:
-                yield one.states, one.start, length
-            length = min(length, one.start)
+        for prefix in self.family():
+            if prefix.start < length:
+                yield prefix.states, prefix.start, length
+            length = min(length, prefix.start)
 
 
 class PrefixCache:
@@ -102,11 +102,11 @@ class PrefixCache:
         if parent is not None and parent not in self.prefixes:
             return  # there was no room for both
         states = store.text_states(batch_slot, shared, len(tokens))
-        made = Prefix(list(tokens), states, parent, shared, salt)
-        self.prefixes[made] = None
-        bisect.insort(self.ordered, made, key=lambda known: known.place)
-        self.kept_bytes += made.bytes
-        self._use(made)
+        prefix = Prefix(list(tokens), states, parent, shared, salt)
+        self.prefixes[prefix] = None
+        bisect.insort(self.ordered, prefix, key=lambda prefix: prefix.place)
+        self.kept_bytes += prefix.bytes
+        self._use(prefix)
 
     def find(self, tokens: list[int], block: int = 1, salt: str = "") -> tuple[Prefix | None, int]:
         """What is kept of the longest prefix of `tokens` under that salt, and how many of its
@@ -114,11 +114,11 @@ class PrefixCache:
 
         It is one of the two between which `tokens` would stand in alphabetical order.
         """
-        place = bisect.bisect_left(self.ordered, (salt, tokens), key=lambda known: known.place)
+        place = bisect.bisect_left(self.ordered, (salt, tokens), key=lambda prefix: prefix.place)
         near = [
-            (common_prefix(known.tokens, tokens), known)
-            for known in self.ordered[max(place - 1, 0) : place + 1]
-            if known.salt == salt
+            (common_prefix(prefix.tokens, tokens), prefix)
+            for prefix in self.ordered[max(place - 1, 0) : place + 1]
+            if prefix.salt == salt
         ]
         shared, best = max(near, key=lambda pair: pair[0], default=(0, None))
         if best is None or not shared:
@@ -137,12 +137,12 @@ class PrefixCache:
         self.shrink(0)
 
     def _use(self, prefix: Prefix) -> None:
-        for one in prefix.family():
-            self.prefixes.move_to_end(one)
+        for member in prefix.family():
+            self.prefixes.move_to_end(member)
 
     def _drop(self, prefix: Prefix) -> None:
         del self.prefixes[prefix]
-        place = bisect.bisect_left(self.ordered, prefix.place, key=lambda known: known.place)
+        place = bisect.bisect_left(self.ordered, prefix.place, key=lambda prefix: prefix.place)
         while self.ordered[place] is not prefix:
             place += 1
         del self.ordered[place]

@@ -52,14 +52,14 @@ def define(schema: str, compute: Callable[..., Tensor], shape: Callable[..., Ten
 
 def packed(weight: Tensor) -> Tensor:
     """[out, in] in the layout of `product`."""
-    found: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
-    return found
+    output: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+    return output
 
 
 def product(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     """[..., out] for [..., in] by a packed weight."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
-    return found
+    output: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
+    return output
 
 
 def _shape(rows: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
@@ -129,8 +129,8 @@ class PackedLinears:
     def product(self, rows: Tensor) -> Tensor:
         """[..., out] for [..., in], of all layers side by side."""
         if torch.compiler.is_compiling():
-            found: Tensor = torch.ops.leapdecode.packed_linear(rows, self.packed, self.bias)
-            return found
+            output: Tensor = torch.ops.leapdecode.packed_linear(rows, self.packed, self.bias)
+            return output
         return product(rows, self.packed, self.bias)
 
     def with_bias(self, product: Tensor) -> Tensor:
@@ -179,22 +179,27 @@ class Prepacked(Replaced):
         self.kind = kind
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             self.packed = list(pool.map(kind, groups))
-        parts = [Part(one, place) for one in self.packed for place in range(len(one.sizes))]
+        parts = [
+            Part(linears, place) for linears in self.packed for place in range(len(linears.sizes))
+        ]
         layers = [layer for group in groups for layer in group]
         super().__init__(layers, [part.forward for part in parts])
 
     def refresh(self) -> None:
-        for one in self.packed:
-            one.rows, one.parts = None, ()  # left where the last layer of a product is replaced
-            if one.stale:
-                one.pack()
+        for linears in self.packed:
+            linears.rows, linears.parts = (
+                None,
+                (),
+            )  # left where the last layer of a product is replaced
+            if linears.stale:
+                linears.pack()
 
     def repack(self, everything: bool = False) -> None:
         """Pack anew what has changed, or everything; called between forwards."""
         with self.lock:
-            for one in self.packed:
-                if everything or one.changed:
-                    one.pack()
+            for linears in self.packed:
+                if everything or linears.changed:
+                    linears.pack()
 
 
 class Packed(Backend):
@@ -239,7 +244,7 @@ def _groups(layers: list[torch.nn.Linear], step: Step) -> list[list[torch.nn.Lin
     """
     calls: list[tuple[torch.nn.Linear, Tensor]] = []  # tensors are held, so that ids stay apart
     hooks = [
-        layer.register_forward_pre_hook(lambda module, given: calls.append((module, given[0])))
+        layer.register_forward_pre_hook(lambda module, rows: calls.append((module, rows[0])))
         for layer in layers
     ]
     try:
@@ -248,21 +253,23 @@ def _groups(layers: list[torch.nn.Linear], step: Step) -> list[list[torch.nn.Lin
         for hook in hooks:
             hook.remove()
     groups: list[list[torch.nn.Linear]] = []
-    seen, before = set[torch.nn.Linear](), None
-    for layer, given in calls:
-        if layer in seen:
+    grouped, before = set[torch.nn.Linear](), None
+    for layer, rows in calls:
+        if layer in grouped:
             continue
-        seen.add(layer)
-        if before is given and _alike(groups[-1][-1], layer):
+        grouped.add(layer)
+        if before is rows and _alike(groups[-1][-1], layer):
             groups[-1].append(layer)
         else:
             groups.append([layer])
-        before = given
-    return groups + [[layer] for layer in layers if layer not in seen]
+        before = rows
+    return groups + [[layer] for layer in layers if layer not in grouped]
 
 
-def _alike(one: torch.nn.Linear, other: torch.nn.Linear) -> bool:
-    return (one.bias is None) == (other.bias is None) and one.weight.dtype == other.weight.dtype
+def _alike(first: torch.nn.Linear, second: torch.nn.Linear) -> bool:
+    return (first.bias is None) == (
+        second.bias is None
+    ) and first.weight.dtype == second.weight.dtype
 
 
 @functools.cache
@@ -292,11 +299,11 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
             packed = Prepacked(model, step, kind)
             plain = step()
             with packed:
-                found = step()
+                by_packed = step()
         except RuntimeError:
             LOG.warning("%s is not prepacked", type(model).__name__, exc_info=True)
             return None
-        before, after = levelled(plain.float(), found.float())
+        before, after = levelled(plain.float(), by_packed.float())
         difference = (after - before).square().mean().sqrt()
         if not difference <= cap(plain.dtype) * before.std():
             return None

@@ -103,11 +103,11 @@ class _Comparison:
             if node in logits:
                 # of two right answers the nearer one counts: which kernel a row takes is not in
                 # question
-                apart = min(
+                distance = min(
                     distances(right_NV[place : place + 1], logits[node][None])[0]
                     for right_NV in (plain_NV, pieces_NV)
                 )
-                self.found.setdefault(kind, []).append(apart)
+                self.found.setdefault(kind, []).append(distance)
             node, place = tree.parents[node], place - 1
 
     def report(self) -> ProbeReport:

@@ -61,9 +61,9 @@ class JoinedRanks(Ranks):
         return min(box)
 
     def gathered(self, tensor: Tensor) -> list[Tensor]:
-        found = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(found, tensor.contiguous())
-        return found
+        tensors = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(tensors, tensor.contiguous())
+        return tensors
 
 
 ALONE = Ranks()

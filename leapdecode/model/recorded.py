@@ -200,7 +200,9 @@ def with_recording(runner: Runner) -> Runner:
     except Exception as error:  # a model's own code may raise anything, and so may ours
         LOG.warning("%s is not recorded: %s", name, first_line(error), exc_info=True)
         return runner
-    equal = all(torch.equal(one, other) for one, other in zip(launched, replayed, strict=True))
+    equal = all(
+        torch.equal(first, second) for first, second in zip(launched, replayed, strict=True)
+    )
     if backend.on and not equal:
         LOG.info("%s is not recorded: replayed forwards give other logits", name)
     return trial if backend.on and equal else runner
@@ -210,12 +212,12 @@ def _tried(runner: Runner) -> list[Tensor]:
     """Logits [`TRIED_ROWS`, V] of chains behind each number of cached tokens."""
     if runner.max_length < max(TRIED) + TRIED_ROWS:
         raise UnsupportedModel("its context is too short to try")
-    found, cache = list[Tensor](), runner.cache(1, max(TRIED) + TRIED_ROWS)
+    logits, cache = list[Tensor](), runner.cache(1, max(TRIED) + TRIED_ROWS)
     for length in TRIED:
         plan = _chain(runner, length, TRIED_ROWS)
-        found.append(runner.call([plan], cache, TRIED_ROWS)[0][0].clone())
+        logits.append(runner.call([plan], cache, TRIED_ROWS)[0][0].clone())
     runner.release(cache)
-    return found
+    return logits
 
 
 def _chain(runner: Runner, length: int, rows: int) -> RowPlan:
@@ -235,10 +237,10 @@ def record_ahead(runner: Runner) -> None:
     counts = sorted({runner.padded(rows) for rows in ALONE[1:] if rows <= most})
     bytes_per_token = max(runner.layout.bytes_per_token, 1)
     slots = min(RESERVED, runner.max_length, RESERVED_BYTES // bytes_per_token)
-    asked = [(length, rows) for length in AHEAD for rows in counts if length + rows <= slots]
+    shapes = [(length, rows) for length in AHEAD for rows in counts if length + rows <= slots]
     try:
         cache = runner.cache(1, slots)
-        for length, rows in asked:
+        for length, rows in shapes:
             for _ in range(2):  # the first one is launched
                 runner.call([_chain(runner, length, rows)], cache, rows)
         runner.release(cache)

@@ -90,7 +90,7 @@ def row_table(runner: Runner, repeats: int, tick: Callable[[], Any] = lambda: No
             name = f"transformers {str(dtype).removeprefix('torch.')}"
             forwards[name] = (_transformers(model, runner), weight_bytes(model))
     source = random.Random(0)
-    taken = dict[tuple[str, int], list[float]]()
+    seconds = dict[tuple[str, int], list[float]]()
     read = [_read_bandwidth(runner.device)]
     for round_ in range(repeats + 1):
         turns = [(name, rows) for name in forwards for rows in ROWS]
@@ -98,11 +98,11 @@ def row_table(runner: Runner, repeats: int, tick: Callable[[], Any] = lambda: No
             began = time.perf_counter()
             forwards[name][0](rows)
             if round_:  # the first one warms up
-                taken.setdefault((name, rows), []).append(time.perf_counter() - began)
+                seconds.setdefault((name, rows), []).append(time.perf_counter() - began)
         read.append(_read_bandwidth(runner.device))
         tick()
     ways = [
-        Way(name, [statistics.median(taken[name, rows]) * 1e3 for rows in ROWS], size)
+        Way(name, [statistics.median(seconds[name, rows]) * 1e3 for rows in ROWS], size)
         for name, (_, size) in forwards.items()
     ]
     return RowTable(ways, statistics.median(read))

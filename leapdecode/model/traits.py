@@ -99,18 +99,18 @@ def window_matters(model: Any, **constants: Any) -> bool:
     """
     vocabulary = model.get_input_embeddings().num_embeddings
     ids = torch.arange(SHORT, device=input_device(model))[None] % vocabulary
-    found = []
+    logits = []
     try:
         for size in (NARROW, WIDE):
             with windows_of(model, size):
                 output = model(input_ids=ids, use_cache=False, return_dict=True, **constants)
-                found.append(output.logits)
+                logits.append(output.logits)
     except torch.OutOfMemoryError:  # which says nothing of the window
         raise
     except Exception:  # a model's own code may raise anything
         LOG.debug("a forward fails with another attention window", exc_info=True)
         return True
-    return not torch.equal(*found)
+    return not torch.equal(*logits)
 
 
 @contextlib.contextmanager
@@ -124,7 +124,7 @@ def windows_of(model: Any, size: int) -> Iterator[None]:
     configs = [text_config(model), *(getattr(module, "config", None) for module in modules)]
     held = [
         (owner, name, value)
-        for owner in {id(one): one for one in (*configs, *modules)}.values()
+        for owner in {id(owner): owner for owner in (*configs, *modules)}.values()
         for name, value in getattr(owner, "__dict__", {}).items()
         if "window" in name and type(value) is int
     ]

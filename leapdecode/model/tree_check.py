@@ -174,7 +174,7 @@ class TreeCheck:
         over them and some tokens before, or behind where there are none before.
         """
         end = min(first + SPAN, len(text))
-        own = [part[batch_slot, :, first:end] for part in _states(store.layers)]
+        ours = [part[batch_slot, :, first:end] for part in _states(store.layers)]
 
         def plain(more: int) -> list[Tensor]:
             start = max(first - more, 0)
@@ -183,12 +183,12 @@ class TreeCheck:
             return [part[0, :, first:end] for part in _states(cache.layers)]
 
         sizes = [0, MOST - SPAN]
-        self._refuse_other("keys and values of a text", own, plain, sizes, _furthest)
+        self._refuse_other("keys and values of a text", ours, plain, sizes, _furthest)
 
     def _refuse_other(
         self,
         what: str,
-        own: Compared,
+        ours: Compared,
         plain: Callable[[int], Compared],
         sizes: list[int],
         distances_of: Callable[[Compared, Compared], list[float]],
@@ -200,8 +200,8 @@ class TreeCheck:
         """
         dtype = self.runner.rounding
         usual = plain(sizes[0])
-        apart = distances_of(usual, own)
-        if mean(apart) <= tolerance(0.0, dtype):
+        distances_of_usual = distances_of(usual, ours)
+        if mean(distances_of_usual) <= tolerance(0.0, dtype):
             return
         answers = [usual]
         answers += [plain(size) for size in sizes[1:]]
@@ -210,7 +210,7 @@ class TreeCheck:
             for first, second in itertools.combinations(answers, 2)
         ]
         allowed = tolerance(mean(rounding) if rounding else 0.0, dtype)
-        distances_N = zip(*(distances_of(answer, own) for answer in answers), strict=True)
+        distances_N = zip(*(distances_of(answer, ours) for answer in answers), strict=True)
         worst = mean([min(distances_of_node) for distances_of_node in distances_N])
         if not worst <= allowed:
             raise UnsupportedModel(
@@ -245,14 +245,14 @@ def _states(layers: list[Any]) -> list[Tensor]:
     return [part for layer in layers for part in (layer.keys, layer.values)]
 
 
-def _furthest(one: list[Tensor], other: list[Tensor]) -> list[float]:
+def _furthest(first: list[Tensor], second: list[Tensor]) -> list[float]:
     """The greatest of all layers' differences, as a root mean square against that of the first."""
-    apart = 0.0
-    for plain, own in zip(one, other, strict=True):
+    furthest = 0.0
+    for plain, own in zip(first, second, strict=True):
         size = plain.double().square().mean().sqrt().clamp_min(1e-30)
         gap = (plain.double() - own.double()).square().mean().sqrt()
-        apart = max(apart, float(gap / size))
-    return [apart]
+        furthest = max(furthest, float(gap / size))
+    return [furthest]
 
 
 def _first_path(tree: TokenTree, nodes: list[int]) -> list[int]:

@@ -42,25 +42,25 @@ def tolerance(rounding: float, dtype: torch.dtype) -> float:
     return min(HALF_FACTOR * max(rounding, HALF_FLOOR), cap(dtype))
 
 
-def levelled(one_NV: Tensor, other_NV: Tensor) -> tuple[Tensor, Tensor]:
+def levelled(first_NV: Tensor, second_NV: Tensor) -> tuple[Tensor, Tensor]:
     """Two sets of logits [N, V] that can be subtracted: a token that both forbid (-inf, as a head's
     bias gives it to padding) gets the least finite logit of the first one's row in both.
 
     NaN, +inf and what only one of them forbids stay, so their difference is not finite.
     """
-    forbidden_NV = one_NV.isneginf() & other_NV.isneginf()
-    least_N1 = one_NV.masked_fill(~one_NV.isfinite(), torch.inf).amin(-1, keepdim=True)
+    forbidden_NV = first_NV.isneginf() & second_NV.isneginf()
+    least_N1 = first_NV.masked_fill(~first_NV.isfinite(), torch.inf).amin(-1, keepdim=True)
     return (
-        torch.where(forbidden_NV, least_N1, one_NV),
-        torch.where(forbidden_NV, least_N1, other_NV),
+        torch.where(forbidden_NV, least_N1, first_NV),
+        torch.where(forbidden_NV, least_N1, second_NV),
     )
 
 
-def distances(one_NV: Tensor, other_NV: Tensor) -> list[float]:
+def distances(first_NV: Tensor, second_NV: Tensor) -> list[float]:
     """Per row the root mean square of the difference, in standard deviations of the first."""
-    one_NV, other_NV = levelled(one_NV.double(), other_NV.double())
-    apart_N = (one_NV - other_NV).square().mean(-1).sqrt() / one_NV.std(-1)
-    rows: list[float] = apart_N.tolist()
+    first_NV, second_NV = levelled(first_NV.double(), second_NV.double())
+    distance_N = (first_NV - second_NV).square().mean(-1).sqrt() / first_NV.std(-1)
+    rows: list[float] = distance_N.tolist()
     return rows
 
 
@@ -84,16 +84,16 @@ def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
     """[keep, V] logits of the last `keep` of `ids`, through the model's own cache, in pieces of 1,
     2, 3, ... rows.
     """
-    found, cache, start, always = [], DynamicCache(), 0, _always(model)
+    logits, cache, start, always = [], DynamicCache(), 0, _always(model)
     name = cache_name(forward_parameters(model))
     for size in _sizes(len(ids), keep):
         piece = _batch(model, ids[start : start + size], 1)
         places = torch.arange(start, start + size, device=piece.device)[None]
-        given = {"use_cache": True, name: cache, **always}
-        output = model(input_ids=piece, position_ids=places, **given)
+        arguments = {"use_cache": True, name: cache, **always}
+        output = model(input_ids=piece, position_ids=places, **arguments)
         cache, start = getattr(output, CACHE), start + size
-        found.append(output.logits[0, -min(size, keep) :])
-    return torch.cat(found)[-keep:]
+        logits.append(output.logits[0, -min(size, keep) :])
+    return torch.cat(logits)[-keep:]
 
 
 def _sizes(length: int, keep: int) -> Iterator[int]:

@@ -19,24 +19,24 @@ from leapdecode.errors import OptionError
 Order = Callable[[ActiveRequest], Any]
 
 
-def _likelihood(one: ActiveRequest) -> float:
+def _likelihood(request: ActiveRequest) -> float:
     """Minus the tokens that a request's tree is expected to yield, by the draft's probabilities.
 
     A node is reached with the product of the probabilities on its path; one without counts as 1/2.
     """
-    tree = one.forward.tree if one.forward is not None else None
+    tree = request.forward.tree if request.forward is not None else None
     if tree is None:
         return 0.0
     reached = [1.0] * len(tree)
     for node in range(1, len(tree)):
-        chance = tree.draft_probabilities[node]
-        reached[node] = reached[tree.parents[node]] * (0.5 if chance is None else chance)
+        probability = tree.draft_probabilities[node]
+        reached[node] = reached[tree.parents[node]] * (0.5 if probability is None else probability)
     return -sum(reached)
 
 
 QUEUES: dict[str, Order] = {
-    "fcfs": lambda one: one.asked_at,
-    "shortest": lambda one: one.sequence.remaining,
+    "fcfs": lambda request: request.asked_at,
+    "shortest": lambda request: request.sequence.remaining,
     "likeliest": _likelihood,
 }
 
@@ -76,7 +76,7 @@ class Scheduled(Scheduler):
 
     def turns(self, asking: dict[str, list[ActiveRequest]]) -> dict[str, list[ActiveRequest]]:
         queue = sorted(asking.get("target", ()), key=QUEUES[self.queue])
-        drafting = {name: those for name, those in asking.items() if name != "target"}
+        drafting = {name: requests for name, requests in asking.items() if name != "target"}
         if self.overlap:
             verified = queue[: self.verify or None]
             return drafting | ({"target": verified} if verified else {})
@@ -88,11 +88,11 @@ class Scheduled(Scheduler):
         """One processor: whoever is queued when all have drafted is verified once, then the next
         drafts run.
         """
-        due = [one for one in queue if one.request.id in self.round]
+        due = [request for request in queue if request.request.id in self.round]
         if not due and drafting:
             return drafting
         if not due:
-            due, self.round = queue, {one.request.id for one in queue}
+            due, self.round = queue, {request.request.id for request in queue}
         verified = due[: self.verify or None]
-        self.round -= {one.request.id for one in verified}
+        self.round -= {request.request.id for request in verified}
         return {"target": verified}
