@@ -108,8 +108,7 @@ def free_bytes(device: torch.device) -> int | None:
         reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(free + reserved)
     sizes = [_available(), *(_within(limit, used) for limit, used in LIMITS)]
-    sizes = [size for size in sizes if size is not None]
-    return min(sizes, default=None)
+    return min((size for size in sizes if size is not None), default=None)
 
 
 def _available() -> int | None:
