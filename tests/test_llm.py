@@ -232,7 +232,8 @@ def test_user_errors_name_the_way_out(llm, case):
     ids=str,
 )  # fmt: skip
 def test_sampling_ranges(bad):
-    with pytest.raises(OptionError):
+    (name,) = bad
+    with pytest.raises(OptionError, match=f"^{name}=.* is not possible: {name} must be "):
         SamplingParams(**bad)
 
 

@@ -131,9 +131,9 @@ def test_nothing_is_kept_of_texts_that_failed():
     llm = tiny("llama")
 
     def fail(*_):
-        raise RuntimeError("no")
+        raise RuntimeError("a processor")
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="a processor"):
         llm.generate(FIRST, sampling=replace(SAMPLING, logits_processors=(fail,)))
     assert not llm.runner.prefixes.prefixes
 

@@ -160,7 +160,7 @@ def test_every_forward_can_be_explained(served):
     assert trace["schema"] == 1
     tokens = [one["text"] for step in trace["steps"] for one in step["tokens"]]
     assert "".join(tokens) == found["choices"][0]["text"]
-    more = {"n": 3, "temperature": 1, "ignore_eos": True, "max_tokens": 300}
+    more = {"n": 3, "temperature": 1, "ignore_eos": True, "max_tokens": 100}
     _, found = served.ask("/v1/completions", {**body, **more})
     assert len(found["explain"]) == 3
     first = max(trace["steps"][0]["clock"] for trace in found["explain"])

@@ -273,7 +273,7 @@ class Raising:
 def test_failed_and_abandoned_texts_are_not_kept(small):
     store = Store()
     broken = SamplingParams(max_tokens=12, logits_processors=(Raising(8),))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="a processor"):
         small.generate([1, 2, 3], method="suffix", sampling=broken, store=store)
     pieces = small.stream([1, 2, 3], method="suffix", sampling=SHORT, store=store)
     next(pieces)

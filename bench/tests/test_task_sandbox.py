@@ -86,7 +86,7 @@ def filtered():
 @pytest.fixture
 def victim():
     """A process that nobody may kill."""
-    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
     yield process
     alive = process.poll() is None
     process.kill()
