@@ -21,9 +21,8 @@ from leapdecode.model.frequent_head import (
     write_tokens,
 )
 from leapdecode.model.load import load_model
-from leapdecode.training.distill import agreement
-from leapdecode.training.losses import NO_LABEL, Objective
-from leapdecode.training.pruning import (
+from leapdecode.training.distill import (
+    agreement,
     layers_of,
     most_frequent,
     pruned,
@@ -31,6 +30,7 @@ from leapdecode.training.pruning import (
     size_of,
     spread,
 )
+from leapdecode.training.losses import NO_LABEL, Objective
 from leapdecode_bench.measure.drafts import held
 from tests import tiny
 

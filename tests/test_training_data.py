@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import public_files
@@ -25,10 +24,9 @@ from leapdecode.errors import (
     UnknownName,
 )
 from leapdecode.training import prompts as prompt_module
-from leapdecode.training.clean import Cleaning
-from leapdecode.training.collect import Collecting, collect, make_examples
-from leapdecode.training.dataset import Example, Manifest, Trajectories, write_shard
-from leapdecode.training.noise import Row
+from leapdecode.training.cleaning import Cleaning
+from leapdecode.training.collect import Collecting, collect, make_shard
+from leapdecode.training.dataset import Manifest, Row, Trajectories, write_shard
 from leapdecode.training.prompts import encoded, of_dataset, of_file, of_tasks
 from leapdecode_bench.tasks.public.loading import load, named
 
@@ -52,12 +50,10 @@ def shards(folder):
 
 def test_what_is_written_is_read_back(tmp_path):
     rows = [
-        Row(4, [1, 2], [3, 4, 5], 2, [[[1, 1], [3, 4]], [[5]]]),
-        Row(7, [9], [8], 2, [[]]),
+        Row(4, [1, 2], [3, 4, 5], 2, [[[1, 1], [3, 4]], [[5]]], "sql", "stop"),
+        Row(7, [9], [8], 2, [[]], "math", "length"),
     ]
-    digest = write_shard(
-        tmp_path / "shard-00000.parquet", [Example(row, "sql", "stop") for row in rows]
-    )
+    digest = write_shard(tmp_path / "shard-00000.parquet", rows)
     manifest = Manifest(tmp_path / "new", {"block": 2})
     manifest.add({"file": "../shard-00000.parquet", "sha256": digest})
     found = Trajectories(tmp_path / "new")
@@ -117,25 +113,27 @@ def test_damaged_shards_are_not_read(llm, tmp_path):
 
 
 def test_what_is_dropped_is_counted(llm):
-    prompts, counts = list(enumerate(asked(llm, 3))), Counter()
+    prompts = list(enumerate(asked(llm, 3)))
     long = prompt_module.NamedPrompt("long", [5] * (llm.runner.max_length - 1))
     strict = Collecting(block=4, max_tokens=12, cleaning=Cleaning(ngram=1, repeated_tokens=0.0))
-    examples = make_examples(llm, [*prompts, (3, long)], strict, counts)
+    shard = make_shard(llm, strict, [*prompts, (3, long)])
+    counts = shard.counts
     assert counts["prompt too long"] == 1
     assert counts["repeated tokens"] + counts["kept"] == 3
-    assert len(examples) == counts["kept"]
+    assert len(shard.rows) == counts["kept"]
     assert counts["repeated tokens"] > 0
 
 
 def test_rows_hold_the_plain_response_and_keep_their_numbers(llm):
-    prompts, counts = asked(llm, 6), Counter()
-    examples = make_examples(llm, list(enumerate(prompts))[2:], SETTINGS, counts)
-    assert [one.row.number for one in examples] == [2, 3, 4, 5]
+    prompts = asked(llm, 6)
+    shard = make_shard(llm, SETTINGS, list(enumerate(prompts))[2:])
+    assert [row.number for row in shard.rows] == [2, 3, 4, 5]
     differing = 0
-    for one in examples:
-        assert one.row.prompt == prompts[one.row.number].ids
-        whole = [token for states in one.row.trajectories for token in states[-1]]
-        differing += whole != one.row.response
+    for row in shard.rows:
+        assert row.prompt == prompts[row.number].ids
+        whole = [token for states in row.trajectories for token in states[-1]]
+        differing += whole != row.response
+    counts = shard.counts
     assert differing <= counts["blocks dropped as near-ties"]
     assert counts["states"] > counts["blocks"] > 4
 

@@ -137,8 +137,11 @@ def test_the_ar_loss_is_equation_6():
 
 
 def test_the_total_is_equation_7():
-    found = Objective(ar_weight=10.0).total(torch.tensor(2.0), torch.tensor(0.5))
-    assert found.total.item() == 7.0
+    batch = {"targets": [0], "learnt": [1], "answers": [2], "labels": [3]}
+    batch = {name: torch.tensor(rows) for name, rows in batch.items()}
+    losses = Objective(ar_weight=10.0).losses(logits(rows=3), batch | {"states": 1, "responses": 1})
+    assert min(losses.consistency, losses.ar) > 0
+    assert losses.total.item() == pytest.approx((losses.consistency + 10 * losses.ar).item())
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ from torch.nn import functional
 
 from leapdecode.errors import OptionError
 from leapdecode.model.traits import masks_of
+from leapdecode.training import block_mask, packing
 from leapdecode.training import losses as loss_module
-from leapdecode.training import packing, visibility
+from leapdecode.training.dataset import Row
+from leapdecode.training.draws import Draws, augmented, nearest
 from leapdecode.training.losses import DIVERGENCES, Objective, divergence
-from leapdecode.training.noise import Draws, Noisy, Row, augmented, nearest
-from leapdecode.training.packing import collate, losses, pack, packed_logits
-from leapdecode.training.settings import Training
+from leapdecode.training.packing import NoisyState, collate, pack, packed_logits
+from leapdecode.training.train import Training
 
 END, BLOCK = 0, 5
 rng = random.Random(0)
@@ -27,7 +28,7 @@ def wrong(start, count, right):
     """A state of a block: `right` tokens of the fixed point, then others."""
     fixed = RESPONSE[start : start + count]
     other = [(token + 1 + rng.randrange(VOCABULARY - 1)) % VOCABULARY for token in fixed]
-    return Noisy(start, fixed[:right] + other[right:], fixed)
+    return NoisyState(start, fixed[:right] + other[right:], fixed)
 
 
 def trajectory(start, count):
@@ -39,7 +40,7 @@ def trajectory(start, count):
 
 NOISY = [wrong(0, BLOCK, 0), wrong(5, BLOCK, 2), wrong(10, 3, 1), wrong(0, BLOCK, 3)]
 LOCAL = [
-    Noisy(start, states[at], states[-1], states[at + 1])
+    NoisyState(start, states[at], states[-1], states[at + 1])
     for start, count, at in ((0, BLOCK, 0), (5, BLOCK, 2), (10, 3, 2))
     for states in [trajectory(start, count)]
 ]
@@ -91,20 +92,20 @@ def all_clean_text(rows, keys):
     far = torch.full_like(rows.limits, 1 << 20)
     noisy = rows.blocks >= 0
     limits = torch.where(noisy, far, rows.limits)
-    return VISIBLE(visibility.Places(rows.positions, rows.blocks, limits), keys)
+    return VISIBLE(block_mask.Places(rows.positions, rows.blocks, limits), keys)
 
 
 def other_blocks(rows, keys):
     """A mutant: noisy blocks see earlier positions of other noisy blocks."""
-    one = visibility.Places(rows.positions, rows.blocks.clamp(max=0), rows.limits)
-    two = visibility.Places(keys.positions, keys.blocks.clamp(max=0), keys.limits)
+    one = block_mask.Places(rows.positions, rows.blocks.clamp(max=0), rows.limits)
+    two = block_mask.Places(keys.positions, keys.blocks.clamp(max=0), keys.limits)
     return VISIBLE(one, two)
 
 
 def one_too_few(rows, keys):
     """A mutant: the token right before a noisy block is hidden from it."""
     limits = rows.limits - (rows.blocks >= 0).long()
-    return VISIBLE(visibility.Places(rows.positions, rows.blocks, limits), keys)
+    return VISIBLE(block_mask.Places(rows.positions, rows.blocks, limits), keys)
 
 
 def not_causal(rows, keys):
@@ -113,12 +114,12 @@ def not_causal(rows, keys):
     return VISIBLE(rows, keys) | (own & (rows.blocks >= 0)[:, :, None])
 
 
-VISIBLE = visibility.visible
+VISIBLE = block_mask.visible
 
 
 @pytest.mark.parametrize("mutant", [all_clean_text, other_blocks, one_too_few, not_causal])
 def test_wrong_block_masks_are_caught(mutant, monkeypatch):
-    monkeypatch.setattr(visibility, "visible", mutant)
+    monkeypatch.setattr(block_mask, "visible", mutant)
     assert rows_apart("gpt2") > 1e-3
 
 
@@ -156,9 +157,9 @@ def test_the_consistency_loss_is_equations_4_and_5(kind, noisy):
     """Where a state agrees with its target so far, its term is 0: what is left out adds nothing."""
     sums, positions = slow_consistency("gpt2", noisy, kind)
     _, logits, batch = forward("gpt2", noisy)
-    summed = losses(Objective(kind, reduction="sum"), logits, batch)
+    summed = Objective(kind, reduction="sum").losses(logits, batch)
     assert summed.consistency.item() == pytest.approx(sums.mean().item(), abs=1e-9)
-    mean = losses(Objective(kind), logits, batch)
+    mean = Objective(kind).losses(logits, batch)
     assert mean.consistency.item() == pytest.approx(sums.sum().item() / positions, abs=1e-9)
     assert batch["learnt"].numel() == positions
 
@@ -166,8 +167,8 @@ def test_the_consistency_loss_is_equations_4_and_5(kind, noisy):
 @pytest.mark.parametrize("name", ["targets", "learnt", "answers"])
 def test_shifted_rows_are_caught(name):
     _, logits, batch = forward("gpt2", NOISY)
-    right = losses(Objective(), logits, batch)
-    shifted = losses(Objective(), logits, {**batch, name: batch[name] - 1})
+    right = Objective().losses(logits, batch)
+    shifted = Objective().losses(logits, {**batch, name: batch[name] - 1})
     assert abs(right.total.item() - shifted.total.item()) > 1e-3
 
 
@@ -175,7 +176,7 @@ def test_the_ar_loss_counts_the_whole_response_and_nothing_else():
     _, logits, batch = forward("gpt2", NOISY)
     scores = alone("gpt2", PROMPT + RESPONSE)[len(PROMPT) - 1 : -1]
     expected = functional.cross_entropy(scores, torch.tensor(RESPONSE))
-    assert losses(Objective(), logits, batch).ar.item() == pytest.approx(expected.item(), abs=1e-9)
+    assert Objective().losses(logits, batch).ar.item() == pytest.approx(expected.item(), abs=1e-9)
 
 
 def gradients(target, loss):
@@ -189,7 +190,7 @@ def test_gradients_are_those_of_the_equations(noisy):
     target = model("gpt2")
     slow = gradients(target, slow_consistency("gpt2", noisy, "forward-kl")[0].mean())
     _, logits, batch = forward("gpt2", noisy)
-    packed = losses(Objective(reduction="sum", ar_weight=0.0), logits, batch).total
+    packed = Objective(reduction="sum", ar_weight=0.0).losses(logits, batch).total
     assert (gradients(target, packed) - slow).abs().max() < 1e-9
 
 
@@ -198,7 +199,7 @@ def test_a_missing_stop_gradient_is_caught(monkeypatch):
     slow = gradients(target, slow_consistency("gpt2", NOISY, "forward-kl")[0].mean())
     _, logits, batch = forward("gpt2", NOISY)
     monkeypatch.setattr(torch.Tensor, "detach", lambda self: self)
-    packed = losses(Objective(reduction="sum", ar_weight=0.0), logits, batch).total
+    packed = Objective(reduction="sum", ar_weight=0.0).losses(logits, batch).total
     assert (gradients(target, packed) - slow).abs().max() > 1e-3
 
 
@@ -207,7 +208,7 @@ def test_a_step_against_the_gradient_lowers_the_loss():
     batch = collate([pack(PROMPT, RESPONSE, NOISY, {END})])
     found = []
     for _ in range(2):
-        total = losses(Objective(), packed_logits(target, masks_of(target), batch), batch).total
+        total = Objective().losses(packed_logits(target, masks_of(target), batch), batch).total
         gradients(target, total)
         found.append(total.item())
         with torch.no_grad():

@@ -1,13 +1,12 @@
 """What collecting costs, against one block at a time with a cache, and without."""
 
 import time
-from collections import Counter
 
 import pytest
 import torch
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.training.collect import Collecting, make_examples
+from leapdecode.training.collect import Collecting, make_shard
 from leapdecode.training.prompts import encoded, of_tasks
 from leapdecode.training.trajectories import initial_guess
 
@@ -17,7 +16,7 @@ BLOCK, TOKENS = 16, 128
 def batched(llm, prompts):
     """Ours: plain continuations in batches, then waves."""
     settings = Collecting(block=BLOCK, max_tokens=TOKENS)
-    return make_examples(llm, list(enumerate(prompts)), settings, Counter())
+    return make_shard(llm, settings, list(enumerate(prompts)))
 
 
 def cached_one_by_one(llm, prompts):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,12 +14,10 @@ from leapdecode.model import embedded
 from leapdecode.training import curves
 from leapdecode.training.collect import Collecting, collect
 from leapdecode.training.dataset import Trajectories
-from leapdecode.training.feed import Feed, Order
+from leapdecode.training.draws import Draws, Feed, Order
 from leapdecode.training.losses import Objective
-from leapdecode.training.noise import Draws
 from leapdecode.training.prompts import encoded, of_tasks
-from leapdecode.training.settings import Training
-from leapdecode.training.train import train
+from leapdecode.training.train import Training, train
 
 STEPS = 4
 SMALL = Training(
@@ -67,7 +66,14 @@ def whole(data, draft, tmp_path_factory):
 
 def test_a_stopped_run_goes_on_with_the_same_losses(data, draft, whole, tmp_path):
     folder = tmp_path / "halves"
-    train(draft, data, folder, SMALL, {"argv": ["train"]}, device="cpu", stop_after=2)
+    saving = replace(SMALL, save_every=2)
+
+    def interrupt(values):
+        if values["step"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(draft, data, folder, saving, {"argv": ["train"]}, device="cpu", on_step=interrupt)
     assert not (folder / "model.safetensors").exists()
     with (folder / curves.NAME).open("a") as file:
         file.write("3,0.5,0.1,9,9,9,9,9,9,9\n4,0.6")  # what a killed run had done behind it

@@ -6,9 +6,9 @@ import pytest
 import torch
 from tiny import VOCABULARY, model, runner
 
-from leapdecode.training import cached, visibility
-from leapdecode.training.clean import SENTENCES, TOKENS, Cleaning, most_repeated, repeated_share
-from leapdecode.training.trajectories import Known, initial_guess, trajectories
+from leapdecode.training import block_mask, cached_texts
+from leapdecode.training.cleaning import SENTENCES, TOKENS, Cleaning, most_repeated, repeated_share
+from leapdecode.training.trajectories import Continuation, initial_guess, trajectories
 
 NO_END = -1
 MODELS = ["gpt2", "llama", "gemma3"]
@@ -58,7 +58,7 @@ def test_trajectories_are_those_of_one_block_at_a_time(name, size):
     end = reference(name, 0, prompts()[0], size, 20)[0][6]  # the first text ends there
     slow = [reference(name, number, one, size, 20, end) for number, one in enumerate(prompts())]
     texts = [
-        Known(number, one, response)
+        Continuation(number, one, response)
         for number, (one, (response, _)) in enumerate(zip(prompts(), slow, strict=True))
     ]
     assert trajectories(runner(name), texts, size) == [found for _, found in slow]
@@ -68,7 +68,7 @@ def test_trajectories_are_those_of_one_block_at_a_time(name, size):
 
 def known(count=6, most=20):
     return [
-        Known(number, one, reference("gpt2", number, one, 5, most)[0])
+        Continuation(number, one, reference("gpt2", number, one, 5, most)[0])
         for number, one in enumerate(prompts(count))
     ]
 
@@ -94,47 +94,51 @@ def test_guesses_depend_on_seed_prompt_and_block():
 def test_a_block_that_is_not_the_models_choice_is_dropped_alone():
     (text,) = known(1)
     whole = trajectories(runner("gpt2"), [text], 5)
-    other = Known(0, text.prompt, [*text.response[:-1], (text.response[-1] + 1) % VOCABULARY])
+    other = Continuation(
+        0, text.prompt, [*text.response[:-1], (text.response[-1] + 1) % VOCABULARY]
+    )
     assert trajectories(runner("gpt2"), [other], 5) == [[*whole[0][:-1], []]]
 
 
 def test_batches_that_are_split_give_the_same(monkeypatch):
     texts = known()
     whole = trajectories(runner("gpt2"), texts, 5)
-    monkeypatch.setitem(cached.FORWARD_ROWS, "cpu", 1)  # a forward for every number of rows
+    monkeypatch.setitem(cached_texts.FORWARD_ROWS, "cpu", 1)  # a forward for every number of rows
     assert trajectories(runner("gpt2"), texts, 5) == whole
-    monkeypatch.setitem(cached.FORWARD_ROWS, "cpu", 1000)
-    monkeypatch.setattr(cached, "ELEMENTS", 40 * VOCABULARY)
+    monkeypatch.setitem(cached_texts.FORWARD_ROWS, "cpu", 1000)
+    monkeypatch.setattr(cached_texts, "MAX_ELEMENTS", 40 * VOCABULARY)
     assert trajectories(runner("gpt2"), texts, 5) == whole
     assert [trajectories(runner("gpt2"), [text], 5)[0] for text in texts] == whole
 
 
 def test_a_batch_takes_as_many_forwards_as_its_longest_trajectory(monkeypatch):
-    made = []
-    close = cached.CachedTexts.close
-    monkeypatch.setattr(
-        cached.CachedTexts, "close", lambda self: (made.append(self.forwards), close(self))
-    )
-    monkeypatch.setitem(cached.FORWARD_ROWS, "cpu", 1000)
+    forwards = []
+    forward = cached_texts.CachedTexts._forward
+
+    def counted(*arguments, **options):
+        forwards.append(1)
+        return forward(*arguments, **options)
+
+    monkeypatch.setattr(cached_texts.CachedTexts, "_forward", counted)
+    monkeypatch.setitem(cached_texts.FORWARD_ROWS, "cpu", 1000)
     texts = known()
     found = trajectories(runner("gpt2"), texts, 5)
     longest = max(len(states) for blocks in found for states in blocks)
     # one for the texts; the last iterations need none, as their tokens are known
-    assert made == [made[0]]
-    assert longest - 1 <= made[0] <= longest
+    assert longest - 1 <= len(forwards) <= longest
 
 
 def test_a_wrong_mask_is_caught(monkeypatch):
     texts = known()
     right = trajectories(runner("gpt2"), texts, 5)
-    visible = visibility.visible
+    visible = block_mask.visible
 
     def other_blocks(rows, keys):
-        one = visibility.Places(rows.positions, rows.blocks.clamp(max=0), rows.limits)
-        two = visibility.Places(keys.positions, keys.blocks.clamp(max=0), keys.limits)
+        one = block_mask.Places(rows.positions, rows.blocks.clamp(max=0), rows.limits)
+        two = block_mask.Places(keys.positions, keys.blocks.clamp(max=0), keys.limits)
         return visible(one, two)
 
-    monkeypatch.setattr(visibility, "visible", other_blocks)
+    monkeypatch.setattr(block_mask, "visible", other_blocks)
     assert trajectories(runner("gpt2"), texts, 5) != right
 
 

@@ -13,7 +13,7 @@ from leapdecode.cli.cllm import show_view
 from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
 from leapdecode.training.curves import FIELDS, Curves
-from leapdecode.training.phenomena import phenomena, stationary
+from leapdecode.training.trajectories import phenomena, stationary
 from leapdecode_bench.measure.cllm.evaluate import (
     BESIDE,
     bench_of,

@@ -90,7 +90,7 @@ def collect(
 
       RAY_ADDRESS=head:6379 leapdecode cllm collect --task math --output data --ray
     """
-    from leapdecode.training.clean import Cleaning
+    from leapdecode.training.cleaning import Cleaning
     from leapdecode.training.collect import Collecting
     from leapdecode.training.collect import collect as collect_all
     from leapdecode.training.dataset import parquet
@@ -218,7 +218,7 @@ def view(
     """
     from leapdecode.llm.prompts import encode
     from leapdecode.training.collect import Collecting, continuations, tree_runner
-    from leapdecode.training.trajectories import Known, trajectories, viewed
+    from leapdecode.training.trajectories import Continuation, states_as_texts, trajectories
 
     write_view = bench_part("view") if html is not None else None
     if html is not None and write_view is None:
@@ -228,9 +228,9 @@ def view(
     settings = Collecting(block, max_tokens)
     (result,) = continuations(llm, [ids], settings)
     (found,) = trajectories(
-        tree_runner(llm), [Known(0, ids, result.token_ids)], block, settings.seed
+        tree_runner(llm), [Continuation(0, ids, result.token_ids)], block, settings.seed
     )
-    blocks = [viewed(llm.tokenizer, one) for one in found if one]
+    blocks = [states_as_texts(llm.tokenizer, one) for one in found if one]
     if write_view is not None:
         write_view(html, prompt, llm.name, blocks)
     if json:

@@ -95,9 +95,9 @@ def train(
 
       leapdecode cllm train --data trajectories --recipe jacobi-forcing --output model
     """
+    from leapdecode.training.draws import Draws
     from leapdecode.training.losses import Objective
-    from leapdecode.training.noise import Draws
-    from leapdecode.training.settings import Training
+    from leapdecode.training.train import Training
 
     objective = Objective(divergence, ar_weight=ar_weight, reduction=reduction, **stated(beta=beta))
     draws = Draws(

@@ -87,9 +87,8 @@ def distill(
       leapdecode distill path/to/model --task code/source --share 0.1 --output drafted --resume
     """
     from leapdecode.core import SamplingParams
-    from leapdecode.training.distill import DRAFT, TRAINING, Distilling
+    from leapdecode.training.distill import DRAFT, TRAINING, Distilling, check_share
     from leapdecode.training.prompts import encoded
-    from leapdecode.training.pruning import check_share
 
     folder = needed(output)
     drafts = bench_part("drafts")

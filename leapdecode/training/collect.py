@@ -15,13 +15,12 @@ from leapdecode.llm import LLM
 from leapdecode.llm.prompts import Prompt
 from leapdecode.llm.result import Result
 from leapdecode.model.runner import Runner
-from leapdecode.training.clean import Cleaning
-from leapdecode.training.dataset import Example, Manifest, write_shard
-from leapdecode.training.noise import Row
+from leapdecode.training.cleaning import Cleaning
+from leapdecode.training.dataset import Manifest, Row, write_shard
 from leapdecode.training.prompts import NamedPrompt
-from leapdecode.training.trajectories import Known, Trajectory, trajectories
+from leapdecode.training.trajectories import Continuation, Trajectory, trajectories
 
-Numbered = list[tuple[int, NamedPrompt]]
+NumberedPrompts = list[tuple[int, NamedPrompt]]
 TOO_LONG = "prompt too long"
 
 
@@ -50,21 +49,17 @@ class Collecting:
 
     def __post_init__(self) -> None:
         least_block = 2 if self.block else 0
-        for name, least in (
-            ("block", least_block),
-            ("max_tokens", 1),
-            ("batch_size", 1),
-            ("shard", 1),
-        ):
+        limits = {"block": least_block, "max_tokens": 1, "batch_size": 1, "shard": 1}
+        for name, least in limits.items():
             if getattr(self, name) < least:
                 raise OptionError(f"--{name.replace('_', '-')} must be at least {least}")
 
 
 @dataclass(frozen=True)
 class Shard:
-    """What some prompts gave: rows, counts, and the seconds that it took."""
+    """The rows of some prompts, counts of what was made and dropped, and the seconds it took."""
 
-    examples: list[Example]
+    rows: list[Row]
     counts: Counter[str]
     seconds: float
 
@@ -76,36 +71,37 @@ def collect(
     settings: Collecting,
     described: Mapping[str, Any],
     resume: bool = False,
-    spread: Callable[[list[Numbered]], Iterator[Shard]] | None = None,
+    spread: Callable[[list[NumberedPrompts]], Iterator[Shard]] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Collect what is missing, shard by shard; yields every shard's entry of the manifest, those
-    that were there before first. `spread` has others make the shards, in the order of their
-    prompts.
+    """Collect what is missing, shard by shard; yields every shard's entry of the manifest, those of
+    an earlier run first. `spread` has workers make the shards, in the order of their prompts.
 
     `described` says with what (model, weights, versions). It is kept beside the settings, and a run
     goes on only where both are the same. Raises `OptionError` where they are not.
     """
     ids = json.dumps([[prompt.name, prompt.ids] for prompt in prompts])
-    known = {
+    manifest_settings = {
         **described,
         **asdict(settings),
         "prompts": hashlib.sha256(ids.encode()).hexdigest()[:16],
         "num_prompts": len(prompts),
     }
-    manifest = Manifest(folder, known, resume)
+    manifest = Manifest(folder, manifest_settings, resume)
     yield from manifest.shards
-    first, size = len(manifest.shards), settings.shard
+    num_done, size = len(manifest.shards), settings.shard
     numbered = list(enumerate(prompts))
-    missing = [numbered[at : at + size] for at in range(first * size, len(prompts), size)]
-    made = spread(missing) if spread else (make_shard(llm, settings, one) for one in missing)
-    for number, shard in enumerate(made, start=first):
+    missing = [
+        numbered[start : start + size] for start in range(num_done * size, len(prompts), size)
+    ]
+    shards = spread(missing) if spread else (make_shard(llm, settings, part) for part in missing)
+    for number, shard in enumerate(shards, start=num_done):
         name = f"shard-{number:05d}.parquet"
-        digest = write_shard(folder / name, shard.examples)
+        digest = write_shard(folder / name, shard.rows)
         manifest.add(
             {
                 "file": name,
                 "sha256": digest,
-                "rows": len(shard.examples),
+                "rows": len(shard.rows),
                 "counts": dict(sorted(shard.counts.items())),
                 "seconds": shard.seconds,
             }
@@ -113,47 +109,41 @@ def collect(
         yield manifest.shards[-1]
 
 
-def make_shard(llm: LLM, settings: Collecting, chosen: Numbered) -> Shard:
-    """What one shard's prompts give."""
-    began, counts = time.perf_counter(), Counter[str](prompts=len(chosen))
-    examples = make_examples(llm, chosen, settings, counts)
-    return Shard(examples, counts, round(time.perf_counter() - began, 3))
-
-
-def make_examples(
-    llm: LLM, prompts: Sequence[tuple[int, NamedPrompt]], settings: Collecting, counts: Counter[str]
-) -> list[Example]:
-    """What numbered prompts give, in their order. `counts` gets what was made, and what was dropped
-    and why.
-    """
+def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shard:
+    """The shard of numbered prompts; its rows are in their order."""
+    began = time.perf_counter()
     runner = tree_runner(llm)
-    taken = [(number, prompt) for number, prompt in prompts if _fits(llm, prompt)]
-    counts[TOO_LONG] += len(prompts) - len(taken)
-    results = continuations(llm, [prompt.ids for _, prompt in taken], settings)
+    fitting = [(number, prompt) for number, prompt in prompts if _fits(llm, prompt)]
+    counts = Counter[str](prompts=len(prompts))
+    counts[TOO_LONG] += len(prompts) - len(fitting)
+    results = continuations(llm, [prompt.ids for _, prompt in fitting], settings)
     kept = []
-    for (number, prompt), result in zip(taken, results, strict=True):
+    for (number, prompt), result in zip(fitting, results, strict=True):
         fault = settings.cleaning.fault(result.token_ids, result.text)
         counts[fault or "kept"] += 1
         if not fault:
-            kept.append((Known(number, prompt.ids, result.token_ids), prompt.name, result))
+            text = Continuation(number, prompt.ids, result.token_ids)
+            kept.append((text, prompt.name, result.finish_reason))
     # texts of like lengths go together, because all of a batch are padded to the longest
-    kept.sort(key=lambda one: (len(one[0].response), one[0].number))
-    examples = []
+    kept.sort(key=lambda entry: (len(entry[0].response), entry[0].number))
+    rows = []
     for start in range(0, len(kept), settings.batch_size):
-        part = kept[start : start + settings.batch_size]
-        texts = [known for known, _, _ in part]
-        made = [list[Trajectory]() for _ in texts]
+        batch = kept[start : start + settings.batch_size]
+        texts = [text for text, _, _ in batch]
+        of_texts = [list[Trajectory]() for _ in texts]
         if settings.block:
-            made = trajectories(runner, texts, settings.block, settings.seed)
-        for (known, source, result), found in zip(part, made, strict=True):
-            count(counts, known, found)
-            row = Row(known.number, known.prompt, known.response, settings.block, found)
-            examples.append(Example(row, source, result.finish_reason))
-    return sorted(examples, key=lambda one: one.row.number)
+            of_texts = trajectories(runner, texts, settings.block, settings.seed)
+        for (text, source, finish), blocks in zip(batch, of_texts, strict=True):
+            _count(counts, text, blocks)
+            rows.append(
+                Row(text.number, text.prompt, text.response, settings.block, blocks, source, finish)
+            )
+    rows.sort(key=lambda row: row.number)
+    return Shard(rows, counts, round(time.perf_counter() - began, 3))
 
 
 def tree_runner(llm: LLM) -> Runner:
-    """What evaluates rows of blocks; raises `UnsupportedModel` where a model cannot."""
+    """The runner, which evaluates rows of blocks; raises `UnsupportedModel` where it cannot."""
     if not isinstance(llm.runner, Runner):
         raise UnsupportedModel("trajectories need a model that can verify token trees")
     return llm.runner
@@ -163,16 +153,16 @@ def continuations(llm: LLM, prompts: Sequence[Sequence[int]], settings: Collecti
     """The plain greedy continuation of every prompt."""
     if not prompts:
         return []
-    # nothing that was kept of earlier shards may change a bit of this one
+    # keys and values of an earlier shard could change bits of this one
     llm.reset_prefix_cache()
     texts: list[Prompt] = [list(ids) for ids in prompts]
-    found: list[Result] = llm.generate(
+    results: list[Result] = llm.generate(
         texts,
         method=settings.method,
         sampling=SamplingParams(max_tokens=settings.max_tokens),
         batch_size=settings.batch_size,
     )
-    return found
+    return results
 
 
 def _fits(llm: LLM, prompt: NamedPrompt) -> bool:
@@ -180,9 +170,9 @@ def _fits(llm: LLM, prompt: NamedPrompt) -> bool:
     return len(prompt.ids) + 2 <= llm.runner.max_length
 
 
-def count(counts: Counter[str], known: Known, found: Sequence[Trajectory]) -> None:
+def _count(counts: Counter[str], text: Continuation, blocks: Sequence[Trajectory]) -> None:
     """Add what a text gave to the counts."""
-    counts["response tokens"] += len(known.response)
-    counts["blocks"] += len(found)
-    counts["blocks dropped as near-ties"] += sum(not one for one in found)
-    counts["states"] += sum(map(len, found))
+    counts["response tokens"] += len(text.response)
+    counts["blocks"] += len(blocks)
+    counts["blocks dropped as near-ties"] += sum(not trajectory for trajectory in blocks)
+    counts["states"] += sum(map(len, blocks))

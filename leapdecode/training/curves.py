@@ -6,17 +6,9 @@ from pathlib import Path
 from typing import Any
 
 FIELDS = (
-    "step",
-    "epoch",
-    "learning_rate",
-    "loss",
-    "consistency",
-    "ar",
-    "gradient_norm",
-    "tokens",
-    "learnt",
-    "seconds",
-)
+    "step", "epoch", "learning_rate", "loss", "consistency", "ar", "gradient_norm", "tokens",
+    "learnt", "seconds",
+)  # fmt: skip
 NAME = "losses.csv"
 
 
@@ -78,7 +70,8 @@ def plot(folder: Path) -> Path | None:
 def smoothed(values: list[float], share: float = 0.02) -> list[float]:
     """An exponential moving average over that share of all values."""
     weight = 1 / max(share * len(values), 1)
-    found = list[float]()
+    averages = list[float]()
     for value in values:
-        found.append(value if not found else found[-1] + weight * (value - found[-1]))
-    return found
+        last = averages[-1] if averages else value
+        averages.append(last + weight * (value - last))
+    return averages

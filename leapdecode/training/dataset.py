@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from leapdecode.errors import OptionError, ResultsError
-from leapdecode.training.noise import Row
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -32,15 +31,28 @@ def parquet() -> Any:
 
 
 @dataclass(frozen=True)
-class Example:
-    """A row of a shard; `finish` is "stop" or "length"."""
+class Row:
+    """A prompt, the model's response to it, and the Jacobi trajectories of its blocks.
 
-    row: Row
-    source: str
-    finish: str
+    Block b begins at response token `b * block`. Its trajectory is y(0), ..., y*; it is empty where
+    the block was dropped. The last block ends with the response.
+
+    Attributes:
+        number: of the prompt.
+        source: where the prompt comes from.
+        finish: "stop" or "length": how the response ended.
+    """
+
+    number: int
+    prompt: Sequence[int]
+    response: Sequence[int]
+    block: int
+    trajectories: Sequence[Sequence[Sequence[int]]]
+    source: str = ""
+    finish: str = ""
 
 
-def write_shard(path: Path, examples: Sequence[Example]) -> str:
+def write_shard(path: Path, rows: Sequence[Row]) -> str:
     """Write a shard; returns its SHA-256."""
     writer = parquet()
     import pyarrow as pa
@@ -56,19 +68,19 @@ def write_shard(path: Path, examples: Sequence[Example]) -> str:
             ("trajectories", pa.list_(pa.list_(tokens))),
         ]
     )
-    rows = [
+    records = [
         {
-            "id": one.row.number,
-            "source": one.source,
-            "prompt": one.row.prompt,
-            "response": one.row.response,
-            "finish": one.finish,
-            "trajectories": one.row.trajectories,
+            "id": row.number,
+            "source": row.source,
+            "prompt": row.prompt,
+            "response": row.response,
+            "finish": row.finish,
+            "trajectories": row.trajectories,
         }
-        for one in examples
+        for row in rows
     ]
     temporary = path.with_suffix(".tmp")
-    writer.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
+    writer.write_table(pa.Table.from_pylist(records, schema=schema), temporary, compression="zstd")
     _replace(temporary, path)
     return digest_of(path)
 
@@ -80,14 +92,14 @@ def digest_of(path: Path) -> str:
 
 
 def _replace(temporary: Path, path: Path) -> None:
-    """Put a written file in its place, on the disk before under its name."""
+    """Move a written file to its name; its bytes are on the disk before."""
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     os.replace(temporary, path)
 
 
 class Manifest:
-    """What was collected how: settings, and the shards that are done, each with its counts."""
+    """manifest.json: the settings, and the shards that are done, each with its counts."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], resume: bool = False) -> None:
         """Raises `OptionError` where the folder holds other things, or trajectories that were made
@@ -97,9 +109,9 @@ class Manifest:
         self.settings: dict[str, Any] = json.loads(json.dumps(settings))
         self.shards: list[dict[str, Any]] = []
         if resume and self.path.exists():
-            known = json.loads(self.path.read_text())
-            check_same(folder, known["settings"], self.settings)
-            self.shards = known["shards"]
+            document = json.loads(self.path.read_text())
+            check_same(folder, document["settings"], self.settings)
+            self.shards = document["shards"]
         elif folder.exists() and any(folder.iterdir()) and not resume:
             raise OptionError(f"{folder} is not empty; add --resume, or choose another --output")
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,12 +129,16 @@ class Manifest:
         _replace(temporary, self.path)
 
 
-def check_same(folder: Path, known: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise `OptionError` that names every setting which is not as the folder has it."""
-    names = sorted(name for name in {*known, *given} if known.get(name) != given.get(name))
+    names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     if names:
-        told = ", ".join(f"{name} {known.get(name)} there, {given.get(name)} now" for name in names)
-        raise OptionError(f"{folder} was made with other settings ({told}); choose another folder")
+        changes = ", ".join(
+            f"{name} {before.get(name)} there, {now.get(name)} now" for name in names
+        )
+        raise OptionError(
+            f"{folder} was made with other settings ({changes}); choose another folder"
+        )
 
 
 class Trajectories:
@@ -156,12 +172,10 @@ class Trajectories:
     def __len__(self) -> int:
         return 0 if self.table is None else int(self.table.num_rows)
 
-    def row(self, place: int) -> Row:
-        """The row at a place."""
-        (found,) = self.table.slice(place, 1).to_pylist()
-        return Row(
-            found["id"], found["prompt"], found["response"], self.block, found["trajectories"]
-        )
+    def row(self, index: int) -> Row:
+        """The row at an index, in the order of the prompts."""
+        (record,) = self.table.slice(index, 1).to_pylist()
+        return Row(number=record.pop("id"), block=self.block, **record)
 
     def lengths(self) -> list[int]:
         """Tokens of prompt and response of every row."""

@@ -32,9 +32,9 @@ def interpolate(trained: str, baseline: str, share: float, folder: Path) -> dict
     model.load_state_dict(between(before.state_dict(), model.state_dict(), share))
     model.save_pretrained(folder)
     load_tokenizer(names[1]).save_pretrained(folder)
-    made = {"trained": trained, "baseline": baseline, "share": share}
-    (folder / PROVENANCE).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    return made
+    provenance = {"trained": trained, "baseline": baseline, "share": share}
+    (folder / PROVENANCE).write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")
+    return provenance
 
 
 def between(
@@ -43,7 +43,7 @@ def between(
     """Weights `share` of the way from `before` to `after`; raises `OptionError` where they do not
     fit each other.
     """
-    sizes = [{name: value.shape for name, value in one.items()} for one in (before, after)]
-    if sizes[0] != sizes[1]:
+    shapes = [{name: value.shape for name, value in weights.items()} for weights in (before, after)]
+    if shapes[0] != shapes[1]:
         raise OptionError("the two models have other weights; name the one that was trained from")
     return {name: torch.lerp(before[name].to(after[name]), after[name], share) for name in after}

@@ -1,5 +1,10 @@
 """The losses of consistency training (CLLM, Kou et al. 2024, equations 4 to 7).
 
+    L_GC = sum over positions i of D(q(. | y*_<i) || q(. | y_<i))        equation 4, global
+    L_LC = the same with the next state y(j+1) in the place of y*        equation 5, local
+    L_AR = - sum over response tokens of log q(y_i | y_<i)               equation 6
+    L    = L_consistency + omega L_AR                                    equation 7
+
 Both sides of a divergence come from the same weights; no gradient flows through the target's side.
 The paper sums over positions, its code takes the mean, and which of them it is decides what the
 weight of the AR loss means. Both are here:
@@ -11,8 +16,9 @@ weight of the AR loss means. Both are here:
 Shapes: R rows whose prediction is learnt, T response tokens, V vocabulary.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,15 +40,15 @@ def learnable(state: Sequence[int], fixed: Sequence[int], ends: Collection[int] 
     reads the same tokens before both, so there is nothing to learn. Behind the fixed point's first
     end token (one of `ends`) no text follows.
     """
-    differing = first_difference(state, fixed)
-    stop = next((place + 1 for place, token in enumerate(fixed) if token in ends), len(fixed))
-    return list(range(differing + 1, stop))
+    first_wrong = first_difference(state, fixed)
+    stop = next((index + 1 for index, token in enumerate(fixed) if token in ends), len(fixed))
+    return list(range(first_wrong + 1, stop))
 
 
 def first_difference(state: Sequence[int], fixed: Sequence[int]) -> int:
     """The first position where two equally long states differ; their length where none does."""
     pairs = enumerate(zip(state, fixed, strict=True))
-    return next((place for place, (a, b) in pairs if a != b), len(fixed))
+    return next((index for index, (a, b) in pairs if a != b), len(fixed))
 
 
 def divergence(target_RV: Tensor, logits_RV: Tensor, kind: str, beta: float = 0.5) -> Tensor:
@@ -115,17 +121,23 @@ class Objective:
         if not 0 <= self.ar_weight < float("inf"):
             raise OptionError(f"--ar-weight {self.ar_weight} must be a number of at least 0")
 
+    def losses(self, logits: Tensor, batch: Mapping[str, Any]) -> Losses:
+        """Equation 7, from the logits [N, V] of a packed batch (`packing.collate`), whose
+        `targets`, `learnt` and `answers` are indices into them.
+        """
+        consistency = self.consistency(
+            logits[batch["targets"]], logits[batch["learnt"]], batch["states"]
+        )
+        ar = self.ar(logits[batch["answers"]], batch["labels"], batch["responses"])
+        return Losses(consistency + self.ar_weight * ar, consistency, ar)
+
     def consistency(self, target_RV: Tensor, logits_RV: Tensor, states: int) -> Tensor:
         """Equation 4 or 5, by what the target is; `states` is how many states the rows are of."""
-        found = divergence(target_RV, logits_RV, self.divergence, self.beta)
-        return reduced(found, states, self.reduction)
+        values = divergence(target_RV, logits_RV, self.divergence, self.beta)
+        return reduced(values, states, self.reduction)
 
     def ar(self, logits_TV: Tensor, labels_T: Tensor, responses: int) -> Tensor:
         """Equation 6: over response tokens alone, and all of them but those labelled `NO_LABEL`."""
         dtype = torch.promote_types(logits_TV.dtype, torch.float32)
-        found = functional.cross_entropy(logits_TV.to(dtype), labels_T, reduction="none")
-        return reduced(found[labels_T != NO_LABEL], responses, self.reduction)
-
-    def total(self, consistency: Tensor, ar: Tensor) -> Losses:
-        """Equation 7."""
-        return Losses(consistency + self.ar_weight * ar, consistency, ar)
+        values = functional.cross_entropy(logits_TV.to(dtype), labels_T, reduction="none")
+        return reduced(values[labels_T != NO_LABEL], responses, self.reduction)

@@ -26,15 +26,15 @@ class NamedPrompt:
     ids: list[int]
 
 
-def of_tasks(wanted: str, limit: int, seed: int) -> list[tuple[str, Any]]:
+def of_tasks(tasks: str, limit: int, seed: int) -> list[tuple[str, Any]]:
     """`limit` prompts of each task in a list by comma, which leapdecode-bench draws or reads.
 
     Raises `OptionError` where that package is not installed, and what it raises.
     """
     prompts = bench_part("prompts")
     if prompts is None:
-        raise bench_is_missing(f"--task {wanted}")
-    return prompts(wanted, limit, seed)  # type: ignore[no-any-return]
+        raise bench_is_missing(f"--task {tasks}")
+    return prompts(tasks, limit, seed)  # type: ignore[no-any-return]
 
 
 def of_file(path: Path, limit: int) -> list[tuple[str, Any]]:
@@ -76,15 +76,17 @@ def of_dataset(name: str, limit: int) -> list[tuple[str, Any]]:
         raise OptionError(f"--dataset {name}: {reason}") from error
 
 
-def encoded(found: Sequence[tuple[str, Any]], tokenizer: Any, vocabulary: int) -> list[NamedPrompt]:
-    """Token ids of all; raises `PromptError` with the prompt's number."""
-    made = []
-    for number, (source, prompt) in enumerate(found, 1):
+def encoded(
+    prompts: Sequence[tuple[str, Any]], tokenizer: Any, vocabulary: int
+) -> list[NamedPrompt]:
+    """Token ids of (source, prompt) pairs; raises `PromptError` with the prompt's number."""
+    encoded = []
+    for number, (source, prompt) in enumerate(prompts, 1):
         try:
-            made.append(NamedPrompt(source, encode(prompt, tokenizer, vocabulary)))
+            encoded.append(NamedPrompt(source, encode(prompt, tokenizer, vocabulary)))
         except PromptError as error:
             raise PromptError(f"{source}, prompt {number}: {error}") from error
-    return made
+    return encoded
 
 
 def _objects(path: Path) -> Iterable[Any]:
@@ -94,8 +96,8 @@ def _objects(path: Path) -> Iterable[Any]:
         return parquet().read_table(path).to_pylist()  # type: ignore[no-any-return]
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
-        listed = json.loads(text)
-        return listed if isinstance(listed, list) else [listed]
+        document = json.loads(text)
+        return document if isinstance(document, list) else [document]
     lines = [line for line in text.splitlines() if line.strip()]
     return lines if path.suffix == ".txt" else map(json.loads, lines)
 
@@ -103,7 +105,9 @@ def _objects(path: Path) -> Iterable[Any]:
 def _prompts(source: str, objects: Sequence[Any]) -> list[tuple[str, Any]]:
     if not objects:
         raise PromptError(f"{source} holds no prompt")
-    return [(source, _prompt(one, f"{source}, {number}")) for number, one in enumerate(objects, 1)]
+    return [
+        (source, _prompt(value, f"{source}, {number}")) for number, value in enumerate(objects, 1)
+    ]
 
 
 def _prompt(value: Any, where: str) -> Any:
@@ -121,7 +125,7 @@ def _prompt(value: Any, where: str) -> Any:
 
 def _opening(messages: Sequence[Mapping[str, Any]], where: str) -> list[dict[str, str]]:
     """A conversation up to the first message of its user, as chat messages."""
-    found = []
+    opening = []
     for message in messages:
         name = message.get("from", message.get("role"))
         text = message.get("value", message.get("content"))
@@ -129,7 +133,7 @@ def _opening(messages: Sequence[Mapping[str, Any]], where: str) -> list[dict[str
             break
         role = ROLES.get(str(name), str(name))
         if role != "assistant":  # what an assistant says before it is asked is no prompt
-            found.append({"role": role, "content": text})
+            opening.append({"role": role, "content": text})
         if role == "user":
-            return found
+            return opening
     raise PromptError(f"{where}: the conversation has no message of a user")

@@ -1,8 +1,14 @@
-"""Training on collected trajectories (CLLM, Algorithm 2), on transformers' Trainer."""
+"""Training on collected trajectories (CLLM, Algorithm 2), on transformers' Trainer.
+
+for each batch of rows (`draws.Feed`, in the order of `draws.Order`)
+    for each block of a response: draw a state y of its trajectory, with augmentation
+    logits := one forward of the responses and all states                  `packing`
+    minimise L = L_consistency + omega L_AR                                `losses`
+"""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +23,75 @@ from leapdecode.model.load import load_model, load_tokenizer, pick_device, resol
 from leapdecode.model.traits import TRAINED_BLOCK, masks_of, refuse_by_flag, text_config
 from leapdecode.training.curves import Curves, plot
 from leapdecode.training.dataset import Trajectories, check_same
-from leapdecode.training.feed import Feed, Order
-from leapdecode.training.settings import Training
+from leapdecode.training.draws import Draws, Feed, Order
+from leapdecode.training.losses import Objective
 from leapdecode.training.trainer import (
     PROVENANCE,
     ConsistencyTrainer,
     OnStep,
     Provenance,
-    StopAfter,
-    write,
+    write_provenance,
 )
 
 RUN = "run.json"
-VOLATILE = (
-    "argv",
-    "save_every",
-    "keep",
-    "revision",
-    "threads",
-    "device",
-)  # may differ between the halves of one run
+# settings that may differ between the parts of one run
+VOLATILE = ("argv", "save_every", "keep", "revision", "threads", "device")
+RANK = 16  # of low-rank adapters
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained; the paper's settings are the defaults (section 4).
+
+    Attributes:
+        epochs: passes over the rows, each with states drawn anew.
+        max_steps: end after so many optimiser steps; 0 is no limit. The learning rate falls to 0
+            over the steps there are.
+        learning_rate, warmup: the peak, and the share of steps that it rises; then a cosine.
+        weight_decay, max_grad_norm: of AdamW; gradients are clipped to that norm.
+        batch_size: rows of a batch, on each process.
+        accumulate: batches whose gradients are added up for a step.
+        bf16: compute in bfloat16, with weights in the model's dtype.
+        dtype: of the weights.
+        checkpointing: compute activations again instead of keeping them.
+        lora, lora_rank: train low-rank adapters, merged into the model that is saved.
+        frozen_embeddings: leave embeddings, and a head that shares them, as they are.
+        save_every: steps between checkpoints; `keep`: how many of them stay.
+        seed: of the order of rows and of the states that are drawn.
+    """
+
+    epochs: int = 1
+    max_steps: int = 0
+    learning_rate: float = 2e-5
+    warmup: float = 0.03
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    batch_size: int = 8
+    accumulate: int = 1
+    bf16: bool = False
+    dtype: str = "float32"
+    checkpointing: bool = False
+    lora: bool = False
+    lora_rank: int = RANK
+    save_every: int = 200
+    keep: int = 2
+    seed: int = 0
+    objective: Objective = field(default_factory=Objective)
+    draws: Draws = field(default_factory=Draws)
+    frozen_embeddings: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lora_rank != RANK and not self.lora:
+            raise OptionError(f"--lora-rank {self.lora_rank} changes nothing without --lora")
+        for name in ("epochs", "batch_size", "accumulate", "lora_rank", "save_every", "keep"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"--{name.replace('_', '-')} must be at least 1")
+        if not 0 < self.learning_rate < 1:
+            raise OptionError(f"--learning-rate {self.learning_rate} must lie between 0 and 1")
+        if not 0 <= self.warmup < 1:
+            raise OptionError(f"--warmup {self.warmup} must be a share of the steps, below 1")
+        if self.max_steps < 0 or self.weight_decay < 0 or self.max_grad_norm < 0:
+            raise OptionError("--max-steps, --weight-decay and --max-grad-norm are at least 0")
 
 
 def train(
@@ -49,18 +104,17 @@ def train(
     device: str = "auto",
     trust_remote_code: bool = False,
     resume: bool = False,
-    stop_after: int = 0,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
     """Train `model` on the trajectories in `data`; `folder` gets it, loadable as any model.
 
-    `described` (argv, versions, revision, ...) goes into the provenance files. `stop_after` ends
-    behind that step with a checkpoint. Several processes, as `torchrun` or `accelerate launch`
-    start them, share the rows. Returns what provenance.json holds. Raises `OptionError` where
+    `described` (argv, versions, revision, ...) goes into the provenance files. Several processes,
+    as `torchrun` or `accelerate launch` start them, share the rows. `on_step` gets every step's
+    values, on the main process. Returns what provenance.json holds. Raises `OptionError` where
     `folder` holds another run, or one that is to be resumed with other settings.
     """
     rows = Trajectories(data)
-    known = {
+    run = {
         "model": model,
         "data": rows.fingerprint,
         "collected": rows.settings,
@@ -68,27 +122,23 @@ def train(
         **(described or {}),
     }
     arguments = _arguments(folder, settings, pick_device(device))
-    main = arguments.process_index == 0
-    if main:
-        _place(folder, known, resume)
+    is_main = arguments.process_index == 0
+    if is_main:
+        _prepare(folder, run, resume)
     checkpoint = last_checkpoint(folder) if resume else None
     trainer = _trainer(model, rows, settings, arguments, trust_remote_code, on_step)
-    trainer.curves = Curves(folder, step_of(checkpoint)) if main else None
-    trainer.add_callback(Provenance(known))
-    if stop_after:
-        trainer.add_callback(StopAfter(stop_after))
-    go_on(trainer, checkpoint)
+    trainer.curves = Curves(folder, step_of(checkpoint)) if is_main else None
+    trainer.add_callback(Provenance(run))
+    _run(trainer, checkpoint)
     state = trainer.state
-    if state.global_step >= state.max_steps:
-        _save(trainer, folder, settings, rows.block)
-        if main:
-            write(folder, known, state)
-    if main:
+    _save(trainer, folder, settings, rows.block)
+    if is_main:
+        write_provenance(folder, run, state)
         plot(folder)
-    return {**known, "step": state.global_step, "of_steps": state.max_steps}
+    return {**run, "step": state.global_step, "of_steps": state.max_steps}
 
 
-def go_on(trainer: ConsistencyTrainer, checkpoint: Path | None) -> None:
+def _run(trainer: ConsistencyTrainer, checkpoint: Path | None) -> None:
     """Train from a checkpoint, or from the start; a checkpoint of the last step is only loaded."""
     if checkpoint is not None:
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
@@ -99,25 +149,26 @@ def go_on(trainer: ConsistencyTrainer, checkpoint: Path | None) -> None:
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
 
-def _place(folder: Path, known: Mapping[str, Any], resume: bool) -> None:
-    """Make the folder, or see that a run of these settings can go on in it.
+def _prepare(folder: Path, run: Mapping[str, Any], resume: bool) -> None:
+    """Make the folder, or check that a run of these settings can go on in it.
 
     Raises `OptionError` where it cannot.
     """
-    path, fixed = folder / RUN, json.loads(json.dumps(known))
+    path = folder / RUN
+    document = json.dumps(run, indent=1)
     if resume and path.is_file():
-        there, now = (
-            {key: value for key, value in run.items() if key not in VOLATILE}
-            for run in (json.loads(path.read_text()), fixed)
+        before, now = (
+            {key: value for key, value in json.loads(text).items() if key not in VOLATILE}
+            for text in (path.read_text(), document)
         )
-        check_same(folder, there, now)
+        check_same(folder, before, now)
         if (folder / PROVENANCE).is_file():
             raise OptionError(f"{folder} holds a model whose training has ended")
         return
     if folder.exists() and any(folder.iterdir()):
         raise OptionError(f"{folder} is not empty; add --resume, or choose another --output")
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(fixed, indent=1) + "\n")
+    path.write_text(document + "\n")
 
 
 def step_of(checkpoint: Path | None) -> int:
@@ -127,8 +178,8 @@ def step_of(checkpoint: Path | None) -> int:
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The newest whole checkpoint: provenance.json is the last file that is written into one."""
-    found = [path.parent for path in folder.glob(f"checkpoint-*/{PROVENANCE}")]
-    return max(found, key=step_of, default=None)
+    checkpoints = [path.parent for path in folder.glob(f"checkpoint-*/{PROVENANCE}")]
+    return max(checkpoints, key=step_of, default=None)
 
 
 def _trainer(
@@ -171,13 +222,15 @@ def with_adapters(model: Any, settings: Training) -> Any:
     return get_peft_model(model, adapters)
 
 
-def _checkpointing(wanted: bool) -> dict[str, Any]:
-    """Arguments that have activations computed again, by the name that transformers has for it."""
-    known = {field.name for field in fields(TrainingArguments)}
-    name = next(
-        one for one in ("activation_checkpointing", "gradient_checkpointing") if one in known
-    )
-    return {name: wanted, f"{name}_kwargs": {"use_reentrant": False}}
+def _checkpointing(enabled: bool) -> dict[str, Any]:
+    """Arguments that have activations computed again, by the installed transformers' name for it
+    (5.23 renamed it).
+    """
+    known = {option.name for option in fields(TrainingArguments)}
+    name = "activation_checkpointing"
+    if name not in known:
+        name = "gradient_checkpointing"
+    return {name: enabled, f"{name}_kwargs": {"use_reentrant": False}}
 
 
 def _arguments(folder: Path, settings: Training, device: torch.device) -> TrainingArguments:

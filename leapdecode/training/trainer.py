@@ -12,9 +12,9 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 from leapdecode.model.frequent_head import shortened
 from leapdecode.model.masks import MaskForm
 from leapdecode.training.curves import Curves
-from leapdecode.training.feed import Order
+from leapdecode.training.draws import Order
 from leapdecode.training.losses import NO_LABEL, Losses, Objective
-from leapdecode.training.packing import collate, losses, packed_logits
+from leapdecode.training.packing import collate, packed_logits
 
 PROVENANCE = "provenance.json"
 OnStep = Callable[[Mapping[str, Any]], None]
@@ -45,9 +45,9 @@ class ConsistencyTrainer(Trainer):  # type: ignore[misc]
         self.args._n_gpu = min(self.args.n_gpu, 1)  # packed batches cannot be split over devices
         for callback in (PrinterCallback, ProgressCallback):
             self.remove_callback(callback)
-        self.began, self.parts = time.perf_counter(), self._no_parts()
+        self.began, self.sums = time.perf_counter(), self._no_sums()
 
-    def _no_parts(self) -> torch.Tensor:
+    def _no_sums(self) -> torch.Tensor:
         """Sums over a step's batches: loss, consistency, AR, tokens, learnt positions, batches."""
         return torch.zeros(6, dtype=torch.float64, device=self.args.device)
 
@@ -63,24 +63,24 @@ class ConsistencyTrainer(Trainer):  # type: ignore[misc]
         plain = plain.get_base_model() if hasattr(plain, "peft_config") else plain
         with shortened(plain, self.tokens):
             logits = packed_logits(plain, self.form, inputs, model)
-        found = losses(self.objective, logits, self._labelled(inputs))
-        self._add(found, inputs)
-        return found.total
+        losses = self.objective.losses(logits, self._labelled(inputs))
+        self._add(losses, inputs)
+        return losses.total
 
     def _labelled(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A batch whose labels are places among the tokens that the head is kept to."""
+        """A batch whose labels are indices into the tokens that the head is kept to."""
         if self.tokens is None:
             return inputs
         labels = inputs["labels"]
         tokens = self.tokens.to(labels.device)
-        places = torch.searchsorted(tokens, labels).clamp(max=len(tokens) - 1)
-        return {**inputs, "labels": places.where(tokens[places] == labels, NO_LABEL)}
+        indices = torch.searchsorted(tokens, labels).clamp(max=len(tokens) - 1)
+        return {**inputs, "labels": indices.where(tokens[indices] == labels, NO_LABEL)}
 
-    def _add(self, found: Losses, inputs: Mapping[str, Any]) -> None:
-        values = [found.total.detach(), found.consistency.detach(), found.ar.detach()]
+    def _add(self, losses: Losses, inputs: Mapping[str, Any]) -> None:
+        values = [losses.total.detach(), losses.consistency.detach(), losses.ar.detach()]
         counts = [int((inputs["limits"] > 0).sum()), inputs["learnt"].numel(), 1]
-        self.parts += torch.tensor([*map(float, values), *counts], dtype=torch.float64).to(
-            self.parts.device
+        self.sums += torch.tensor([*map(float, values), *counts], dtype=torch.float64).to(
+            self.sums.device
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -89,9 +89,9 @@ class ConsistencyTrainer(Trainer):  # type: ignore[misc]
         if "learning_rate" not in logs:  # the summary at the end
             return
         loss, consistency, ar, tokens, learnt, batches = self.accelerator.reduce(
-            self.parts.clone(), "sum"
+            self.sums.clone(), "sum"
         ).tolist()
-        self.parts = self._no_parts()
+        self.sums = self._no_sums()
         values = {
             "step": self.state.global_step,
             "epoch": self.state.epoch * self.order.epochs,
@@ -118,22 +118,11 @@ class Provenance(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         if state.is_world_process_zero:
-            write(Path(args.output_dir) / f"checkpoint-{state.global_step}", self.described, state)
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            write_provenance(folder, self.described, state)
 
 
-def write(folder: Path, described: Mapping[str, Any], state: Any) -> None:
+def write_provenance(folder: Path, described: Mapping[str, Any], state: Any) -> None:
     """provenance.json of a folder with a model: it is written last, so its model is whole."""
     document = {**described, "step": state.global_step, "of_steps": state.max_steps}
     (folder / PROVENANCE).write_text(json.dumps(document, indent=1) + "\n")
-
-
-class StopAfter(TrainerCallback):  # type: ignore[misc]
-    """Ends training behind a step, with a checkpoint, as if it had been interrupted there."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> Any:
-        if state.global_step >= self.step:
-            control.should_training_stop = control.should_save = True
-        return control

@@ -1,10 +1,17 @@
 """Jacobi trajectories of all blocks at once (CLLM, Algorithms 1 and 3, equation 3).
 
+    for each prompt
+        response := its plain greedy continuation                     `Continuation`
+        for each block of n tokens of the response
+            y(0) := random tokens of the prompt                       `initial_guess`
+            repeat  y(j+1) := the model's choices behind y(j)         `Block.advance`
+            until   y(j+1) = y(j) = y*, the block of the response
+
 Under greedy decoding a block's fixed point is the plain continuation. So the continuation is
 decoded first, and then its blocks do not depend on each other: they are independent rows, iterated
 in waves. The keys and values of prompt and continuation are computed once. A wave evaluates the
 tokens of all unconverged blocks of a batch in one forward; each block sees the cached text up to
-its first wrong token, and itself, by the block mask (`visibility.py`).
+its first wrong token, and itself, by the block mask.
 
 What is known to be fixed is not evaluated. Up to its first wrong token a state equals the text, so
 an iteration gives the text's own next token there, and is computed behind it alone.
@@ -14,20 +21,21 @@ and no token before it depends on it.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from leapdecode.llm.detokenize import TokenTexts
 from leapdecode.model.runner import Runner
-from leapdecode.training.cached import CachedTexts, Rows
+from leapdecode.training.block_mask import Rows
+from leapdecode.training.cached_texts import CachedTexts
 from leapdecode.training.losses import first_difference
 
 Trajectory = list[list[int]]
 
 
 @dataclass
-class Known:
+class Continuation:
     """A prompt and its plain continuation, an end token included; `number` names the prompt."""
 
     number: int
@@ -59,31 +67,31 @@ class Block:
     dropped: bool = False
 
     def __post_init__(self) -> None:
-        self.first = first_difference(self.trajectory[-1], self.fixed)
+        self.first_wrong = first_difference(self.trajectory[-1], self.fixed)
 
     @property
-    def rows(self) -> list[int]:
+    def unknown(self) -> list[int]:
         """The tokens to evaluate: from the first wrong one on; the last one predicts what stands
         behind the block.
         """
-        return self.trajectory[-1][self.first : len(self.fixed) - 1]
+        return self.trajectory[-1][self.first_wrong : len(self.fixed) - 1]
 
     @property
     def open(self) -> bool:
         """Whether it has neither converged nor been dropped."""
-        return not self.dropped and self.first < len(self.fixed)
+        return not self.dropped and self.first_wrong < len(self.fixed)
 
     def drop(self) -> None:
         self.dropped, self.trajectory = True, []
 
     def advance(self, choices: Sequence[int]) -> None:
-        """The next state: what is fixed, the token behind it, and the choices behind `rows`."""
-        self.trajectory.append([*self.fixed[: self.first + 1], *choices])
-        self.first = first_difference(self.trajectory[-1], self.fixed)
+        """The next state: what is fixed, the token behind it, and the choices behind `unknown`."""
+        self.trajectory.append([*self.fixed[: self.first_wrong + 1], *choices])
+        self.first_wrong = first_difference(self.trajectory[-1], self.fixed)
 
 
 def trajectories(
-    runner: Runner, texts: Sequence[Known], size: int, seed: int = 0
+    runner: Runner, texts: Sequence[Continuation], size: int, seed: int = 0
 ) -> list[list[Trajectory]]:
     """Per text and block of `size` tokens the trajectory y(0), ..., y*.
 
@@ -93,21 +101,21 @@ def trajectories(
 
     All texts are in one cache; the caller says by their number how large it may be.
     """
-    blocks = [_begin(text, size, seed) for text in texts]
-    most = max(sum(len(block.fixed) for block in own) for own in blocks)
-    cached = CachedTexts(runner, [[*text.prompt, *text.response[:-1]] for text in texts], most)
+    blocks = [_blocks(text, size, seed) for text in texts]
+    max_rows = max(sum(len(block.fixed) for block in of_text) for of_text in blocks)
+    cached = CachedTexts(runner, [[*text.prompt, *text.response[:-1]] for text in texts], max_rows)
     try:
-        behind = cached.prefill([len(text.response) for text in texts])
-        for own, text, choices in zip(blocks, texts, behind, strict=True):
-            _drop_others(own, choices, len(text.prompt))
-        while any(block.open for own in blocks for block in own):
-            _wave(cached, [[block for block in own if block.open] for own in blocks])
+        text_choices = cached.prefill([len(text.response) for text in texts])
+        for of_text, text, choices in zip(blocks, texts, text_choices, strict=True):
+            _drop_near_ties(of_text, choices, len(text.prompt))
+        while any(block.open for of_text in blocks for block in of_text):
+            _wave(cached, [[block for block in of_text if block.open] for of_text in blocks])
     finally:
         cached.close()
-    return [[block.trajectory for block in own] for own in blocks]
+    return [[block.trajectory for block in of_text] for of_text in blocks]
 
 
-def _begin(text: Known, size: int, seed: int) -> list[Block]:
+def _blocks(text: Continuation, size: int, seed: int) -> list[Block]:
     return [
         Block(
             len(text.prompt) + number * size,
@@ -118,7 +126,7 @@ def _begin(text: Known, size: int, seed: int) -> list[Block]:
     ]
 
 
-def _drop_others(blocks: Sequence[Block], choices: Sequence[int], prompt: int) -> None:
+def _drop_near_ties(blocks: Sequence[Block], choices: Sequence[int], prompt: int) -> None:
     """Drop the blocks whose tokens are not the model's choices."""
     for block in blocks:
         start = block.start - prompt
@@ -126,27 +134,74 @@ def _drop_others(blocks: Sequence[Block], choices: Sequence[int], prompt: int) -
             block.drop()
 
 
-def _wave(cached: CachedTexts, open_blocks: Sequence[Sequence[Block]]) -> None:
-    """One iteration of all open blocks of all texts, in one forward."""
-    wanted = list[Rows]()
-    for own in open_blocks:
-        rows = Rows()
-        for number, block in enumerate(own):
-            rows.append(block.rows, block.start + block.first, number)
-        wanted.append(rows)
-    for own, choices in zip(open_blocks, cached.choices(wanted), strict=True):
-        left = iter(choices)
-        for block in own:
-            block.advance([next(left) for _ in block.rows])
+def _wave(cached: CachedTexts, blocks: Sequence[Sequence[Block]]) -> None:
+    """One iteration of the open blocks of all texts, in one forward."""
+    rows = [Rows() for _ in blocks]
+    for row, of_text in zip(rows, blocks, strict=True):
+        for number, block in enumerate(of_text):
+            row.append(block.unknown, block.start + block.first_wrong, number)
+    for of_text, choices in zip(blocks, cached.choices(rows), strict=True):
+        remaining = iter(choices)
+        for block in of_text:
+            block.advance([next(remaining) for _ in block.unknown])
 
 
-def viewed(tokenizer: Any, trajectory: Trajectory) -> list[list[tuple[str, bool]]]:
+def states_as_texts(tokenizer: Any, trajectory: Trajectory) -> list[list[tuple[str, bool]]]:
     """A trajectory's states as texts of tokens, each with whether it is the fixed point's."""
-    spelt = TokenTexts(tokenizer)
+    texts = TokenTexts(tokenizer)
     return [
         [
-            (spelt.text(token), token == right)
+            (texts.text(token), token == right)
             for token, right in zip(state, trajectory[-1], strict=True)
         ]
         for state in trajectory
     ]
+
+
+@dataclass(frozen=True)
+class Phenomena:
+    """What makes Jacobi decoding of a trained model fast (CLLM, section 3.3 and Table 3), as means
+    over blocks.
+
+    Attributes:
+        fast_forwarded: tokens that an iteration fixes, the one included that every iteration fixes.
+        stationary: tokens of a block that became right while a wrong token stood before them, and
+            stayed right to the end.
+        iterations: of a block, to its fixed point.
+        blocks: how many there were.
+    """
+
+    fast_forwarded: float
+    stationary: float
+    iterations: float
+    blocks: int
+
+
+def phenomena(trajectories: Iterable[Trajectory]) -> Phenomena:
+    """The means over trajectories; empty ones, of dropped blocks, are left out."""
+    kept = [trajectory for trajectory in trajectories if trajectory]
+    tokens = sum(len(trajectory[-1]) for trajectory in kept)
+    # a guess that is right at once takes an iteration, too
+    iterations = sum(max(len(trajectory) - 1, 1) for trajectory in kept)
+    blocks = max(len(kept), 1)
+    return Phenomena(
+        tokens / max(iterations, 1),
+        sum(map(stationary, kept)) / blocks,
+        iterations / blocks,
+        len(kept),
+    )
+
+
+def stationary(trajectory: Trajectory) -> int:
+    """Stationary tokens of a block. The right tokens of the initial guess were not predicted, so
+    they count from the first iteration on.
+    """
+    fixed, states = trajectory[-1], trajectory[1:]
+    return sum(_is_stationary(position, states, fixed) for position in range(len(fixed)))
+
+
+def _is_stationary(position: int, states: Sequence[Sequence[int]], fixed: Sequence[int]) -> bool:
+    settled = len(states)  # the first state from which on this token is right
+    while settled and states[settled - 1][position] == fixed[position]:
+        settled -= 1
+    return settled < len(states) and first_difference(states[settled], fixed) < position

@@ -2,7 +2,7 @@
 them.
 """
 
-from leapdecode.training.clean import repeated_share
+from leapdecode.training.cleaning import repeated_share
 
 __all__ = ["LOOPING", "repeated_share"]
 

@@ -18,8 +18,14 @@ from torch.nn import functional
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.training.collect import Collecting, continuations, tree_runner
-from leapdecode.training.phenomena import Phenomena, phenomena
-from leapdecode.training.trajectories import Known, Trajectory, trajectories, viewed
+from leapdecode.training.trajectories import (
+    Continuation,
+    Phenomena,
+    Trajectory,
+    phenomena,
+    states_as_texts,
+    trajectories,
+)
 from leapdecode_bench.measure.bench import Bench
 from leapdecode_bench.measure.contenders import Ours
 from leapdecode_bench.measure.public import is_public
@@ -98,7 +104,7 @@ def profile(
         prompts = workload.prompts[start : start + size]
         results = continuations(llm, prompts, settings)
         texts = [
-            Known(start + number, prompt, result.token_ids)
+            Continuation(start + number, prompt, result.token_ids)
             for number, (prompt, result) in enumerate(zip(prompts, results, strict=True))
         ]
         by_text = trajectories(tree_runner(llm), texts, settings.block, settings.seed)
@@ -106,7 +112,10 @@ def profile(
         tick()
     first = next((trajectory for trajectory in blocks if trajectory), [])
     view = View(
-        name, workload.name, llm.tokenizer.decode(workload.prompts[0]), viewed(llm.tokenizer, first)
+        name,
+        workload.name,
+        llm.tokenizer.decode(workload.prompts[0]),
+        states_as_texts(llm.tokenizer, first),
     )
     dropped = sum(not trajectory for trajectory in blocks)
     return Profile(phenomena(blocks), dropped, perplexity(llm, workload.prompts, answers), view)

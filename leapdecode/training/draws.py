@@ -1,48 +1,23 @@
-"""Which noisy states are learnt from in an epoch: drawn from trajectories, anew for every epoch.
+"""What an epoch of training reads: noisy states that are drawn from trajectories, with augmentation
+(CLLM, section 3.2.1), and rows in an order that is drawn, both anew for every epoch.
 
-Everything random comes from the generator that is passed in, so equal seeds draw equal states.
+All epochs are one pass over `epochs` times as many rows, numbered through. What a number stands for
+depends on the seed alone, so a run that goes on from a checkpoint reads what it would have read.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from leapdecode.errors import OptionError
+from leapdecode.training.dataset import Row, Trajectories
 from leapdecode.training.losses import first_difference
+from leapdecode.training.packing import NoisyState, Packed, State, pack
 
-State = Sequence[int]
+POOL = 50  # batches whose rows are sorted by length together
 CONSISTENCY, JACOBI_FORCING = "cllm", "jacobi-forcing"
 RECIPES = (CONSISTENCY, JACOBI_FORCING)
 LOSSES = ("global", "local")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A prompt, the model's response to it, and the Jacobi trajectories of its blocks.
-
-    Block b begins at response token `b * block`. Its trajectory is y(0), ..., y*; it is empty where
-    the block was dropped. The last block ends with the response.
-    """
-
-    number: int
-    prompt: State
-    response: State
-    block: int
-    trajectories: Sequence[Sequence[State]]
-
-
-@dataclass(frozen=True)
-class Noisy:
-    """A state to learn from: tokens that stand at response tokens `start`, `start` + 1, ...
-
-    `fixed` is the fixed point there. `successor` is the next state of the trajectory, where the
-    local loss (equation 5) asks for it.
-    """
-
-    start: int
-    state: State
-    fixed: State
-    successor: State | None = None
 
 
 @dataclass(frozen=True)
@@ -109,45 +84,48 @@ class Draws:
             if unused is not None and value != unused:
                 raise OptionError(f"--{name} {value} changes nothing under {way_out}; leave it out")
 
-    def draw(self, row: Row, rng: random.Random) -> list[Noisy]:
+    def draw(self, row: Row, rng: random.Random) -> list[NoisyState]:
         """The states of one row for one epoch; none of a block that its guesses were right for."""
         if self.recipe == JACOBI_FORCING:
-            return [one for _ in range(self.states) for one in self._rising(row, rng)]
-        found = []
+            return [state for _ in range(self.states) for state in self._rising(row, rng)]
+        noisy = []
         for number, trajectory in enumerate(row.trajectories):
             if len(trajectory) > 1:
                 start = number * row.block
-                found += [self._one(row, start, trajectory, rng) for _ in range(self.states)]
-        return found
+                noisy += [self._one(row, start, trajectory, rng) for _ in range(self.states)]
+        return noisy
 
-    def _one(self, row: Row, start: int, trajectory: Sequence[State], rng: random.Random) -> Noisy:
+    def _one(
+        self, row: Row, start: int, trajectory: Sequence[State], rng: random.Random
+    ) -> NoisyState:
         """A state of one block. The local loss takes states as they are: a changed state is not on
-        the trajectory, so none follows it.
+        the trajectory, so it has no next state.
         """
-        place = int((len(trajectory) - 1) * rng.random() ** self.early)
-        state, fixed = trajectory[place], trajectory[-1]
+        index = int((len(trajectory) - 1) * rng.random() ** self.early)
+        state, fixed = trajectory[index], trajectory[-1]
         if self.loss == "local":
-            return Noisy(start, state, fixed, trajectory[place + 1])
-        return Noisy(start, self.changed(state, fixed, row.prompt, rng), fixed)
+            return NoisyState(start, state, fixed, trajectory[index + 1])
+        return NoisyState(start, self.changed(state, fixed, row.prompt, rng), fixed)
 
     def changed(self, state: State, fixed: State, prompt: State, rng: random.Random) -> State:
         """A state with its tail drawn anew, or with wrong tokens corrected, or as it is."""
         if self.fresh and rng.random() < self.fresh:
-            right = first_difference(state, fixed)
-            return [*fixed[:right], *rng.choices(prompt, k=len(fixed) - right)]
+            first_wrong = first_difference(state, fixed)
+            return [*fixed[:first_wrong], *rng.choices(prompt, k=len(fixed) - first_wrong)]
         return augmented(state, fixed, self.augment, rng)
 
-    def _rising(self, row: Row, rng: random.Random) -> list[Noisy]:
+    def _rising(self, row: Row, rng: random.Random) -> list[NoisyState]:
         """States of adjoining blocks in a row, the noise of each row's blocks growing to 1.
 
         The i-th of w blocks has the state of its trajectory that is nearest to a share (i + u) / w
         of tokens not yet right, with one u in [0, 1) for all. Rows start anywhere in the first
         window, so that every block meets every level of noise.
         """
-        first, found = -rng.randrange(self.window), []
-        for begin in range(first, len(row.trajectories), self.window):
+        rows = []
+        num_blocks = len(row.trajectories)
+        for begin in range(-rng.randrange(self.window), num_blocks, self.window):
             level = rng.random()
-            blocks = range(max(begin, 0), min(begin + self.window, len(row.trajectories)))
+            blocks = range(max(begin, 0), min(begin + self.window, num_blocks))
             noisy: list[int] = []
             fixed: list[int] = []
             for number in blocks:
@@ -155,12 +133,12 @@ class Draws:
                 if not trajectory:  # a dropped block ends its row
                     break
                 share = (number - begin + level) / self.window
-                chosen = nearest(trajectory, share)
-                noisy += self.changed(chosen, trajectory[-1], row.prompt, rng)
+                state = nearest(trajectory, share)
+                noisy += self.changed(state, trajectory[-1], row.prompt, rng)
                 fixed += trajectory[-1]
             if noisy != fixed:
-                found.append(Noisy(blocks[0] * row.block, noisy, fixed))
-        return found
+                rows.append(NoisyState(blocks[0] * row.block, noisy, fixed))
+        return rows
 
 
 def augmented(state: State, fixed: State, rate: float, rng: random.Random) -> State:
@@ -176,5 +154,67 @@ def augmented(state: State, fixed: State, rate: float, rng: random.Random) -> St
 def nearest(trajectory: Sequence[State], share: float) -> State:
     """The state whose share of tokens behind its first wrong one is nearest to `share`."""
     fixed = trajectory[-1]
-    wanted = (1 - share) * len(fixed)
-    return min(trajectory, key=lambda state: abs(first_difference(state, fixed) - wanted))
+    num_right = (1 - share) * len(fixed)
+    return min(trajectory, key=lambda state: abs(first_difference(state, fixed) - num_right))
+
+
+@dataclass
+class Feed:
+    """The packed sequence of every number: that of one row in one epoch.
+
+    `ends` are the tokens that end a text.
+    """
+
+    data: Trajectories
+    draws: Draws
+    ends: Collection[int]
+    epochs: int
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.data) * self.epochs
+
+    def __getitem__(self, number: int) -> Packed:
+        epoch, index = divmod(number, len(self.data))
+        row = self.data.row(index)
+        noisy = self.draws.draw(row, random.Random(f"{self.seed}/{epoch}/{row.number}"))
+        return pack(row.prompt, row.response, noisy, self.ends)
+
+
+@dataclass
+class Order:
+    """The order of numbers: epoch after epoch, batches of rows of like lengths, in random order.
+
+    An epoch leaves out the rows that would fill no batch, other ones each time, so that batches
+    never hold rows of two epochs.
+    """
+
+    lengths: Sequence[int]
+    batch_size: int
+    epochs: int
+    seed: int
+
+    @property
+    def rows_of_epoch(self) -> int:
+        """How many rows an epoch reads."""
+        rows = len(self.lengths)
+        return rows // self.batch_size * self.batch_size or rows
+
+    def __len__(self) -> int:
+        return self.epochs * self.rows_of_epoch
+
+    def __iter__(self) -> Iterator[int]:
+        for epoch in range(self.epochs):
+            rng = random.Random(f"{self.seed}/{epoch}/order")
+            order = rng.sample(range(len(self.lengths)), self.rows_of_epoch)
+            batches = list[list[int]]()
+            for start in range(0, len(order), POOL * self.batch_size):
+                pool = order[start : start + POOL * self.batch_size]
+                pool.sort(key=self.lengths.__getitem__)
+                batches += [
+                    pool[first : first + self.batch_size]
+                    for first in range(0, len(pool), self.batch_size)
+                ]
+            rng.shuffle(batches)
+            for batch in batches:
+                yield from (epoch * len(self.lengths) + index for index in batch)

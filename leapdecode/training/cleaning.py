@@ -1,4 +1,4 @@
-"""What is not learnt from: responses that repeat themselves (CLLM, section 3.2.1).
+"""Cleaning of the data: responses that repeat themselves are dropped (CLLM, section 3.2.1).
 
 Repetition of tokens (Holtzman et al. 2019) and of sentences (Polišenská et al. 2015), each by a
 rule with a threshold. Models trained on such texts repeat themselves the more.
@@ -17,7 +17,7 @@ TOKENS, SENTENCES = "repeated tokens", "repeated sentences"
 
 @dataclass(frozen=True)
 class Cleaning:
-    """The rules' thresholds.
+    """Which responses are dropped.
 
     Attributes:
         ngram: tokens of the n-grams that are counted.
