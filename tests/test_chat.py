@@ -71,7 +71,7 @@ def test_a_reset_forgets_everything_but_the_system_message(llm):
     talking.reset()
     again = talking.ask(PENS, nobody)
     assert again.result.prompt_token_ids == first.result.prompt_token_ids
-    assert talking.own_turns == [again]
+    assert talking.current_turns == [again]
 
 
 def interrupting(after, times=1):

@@ -100,26 +100,26 @@ def collect(
         block, max_tokens, batch_size, seed, shard, method,
         Cleaning(repeated_tokens=repeated_tokens, repeated_sentences=repeated_sentences),
     )  # fmt: skip
-    folder = needed(output)
+    folder = checked_output(output)
     parquet()
-    found = gathered(task, prompts, dataset, limit, seed)
-    # what a clock decides could change near-ties between two halves of a run
-    fixed = replace(models, exact=False, prepack=False)
-    llm = fixed.open(fallback=False, prefix_cache=False)
-    ids = encoded(found, llm.tokenizer, llm.runner.vocabulary)
+    training_prompts = gather_prompts(task, prompts, dataset, limit, seed)
+    # what is chosen by a clock could differ between two halves of a run, and with it near-ties
+    settled = replace(models, exact=False, prepack=False)
+    llm = settled.open(fallback=False, prefix_cache=False)
+    ids = encoded(training_prompts, llm.tokenizer, llm.runner.vocabulary)
     shards = []
     with counting_progress() as progress:
         bar = progress.add_task("collecting", total=len(ids))
         try:
-            described = made_with(llm)
-            others = workers(fixed, settings) if ray else None
-            for entry in collect_all(llm, ids, folder, settings, described, resume, others):
+            facts = trajectory_facts(llm)
+            remote = workers(settled, settings) if ray else None
+            for entry in collect_all(llm, ids, folder, settings, facts, resume, remote):
                 shards.append(entry)
                 progress.update(bar, advance=entry["counts"]["prompts"])
         except KeyboardInterrupt:
-            tell_how_to_go_on()
+            print_resume_hint()
             raise
-    summary = summed(shards)
+    summary = total_counts(shards)
     if json:
         print_json({"schema": 1, "output": str(folder), **summary})
     else:
@@ -128,7 +128,7 @@ def collect(
 
 
 def workers(models: Models, settings: Any) -> Any:
-    """Has the workers of a Ray cluster make shards, see `collect`."""
+    """What makes shards on the workers of a Ray cluster, as `training.collect.collect` takes it."""
     from leapdecode.cluster.pool import spread
 
     return partial(spread, partial(shard_maker, models, settings))
@@ -141,29 +141,29 @@ def shard_maker(models: Models, settings: Any) -> Any:
     return partial(make_shard, models.open(fallback=False, prefix_cache=False), settings)
 
 
-def gathered(
+def gather_prompts(
     task: str | None, prompts: Path | None, dataset: str | None, limit: int, seed: int
 ) -> list[tuple[str, Any]]:
-    """All prompts that were asked for; raises `OptionError` where none were."""
+    """The prompts of --task, --prompts and --dataset; raises `OptionError` where there are none."""
     from leapdecode.training.prompts import of_dataset, of_file, of_tasks
 
-    found = of_tasks(task, limit, seed) if task else []
-    found += of_file(prompts, limit) if prompts else []
-    found += of_dataset(dataset, limit) if dataset else []
-    if not found:
+    gathered_prompts = of_tasks(task, limit, seed) if task else []
+    gathered_prompts += of_file(prompts, limit) if prompts else []
+    gathered_prompts += of_dataset(dataset, limit) if dataset else []
+    if not gathered_prompts:
         raise OptionError("name prompts: --task math,sql, --prompts FILE or --dataset NAME")
-    return found
+    return gathered_prompts
 
 
-def needed(output: Path | None) -> Path:
+def checked_output(output: Path | None) -> Path:
     """The folder that --output names; raises `OptionError` without one."""
     if output is None:
         raise OptionError("--output DIR is missing: the folder that everything goes to")
     return output
 
 
-def made_with(llm: Any) -> dict[str, Any]:
-    """What trajectories depend on, beside their settings."""
+def trajectory_facts(llm: Any) -> dict[str, Any]:
+    """What trajectories depend on beside their settings: the model, its weights, versions."""
     from leapdecode.llm.machine import machine
     from leapdecode.model.facts import weights_digest
     from leapdecode.model.half_linear import dtype_name
@@ -176,7 +176,7 @@ def made_with(llm: Any) -> dict[str, Any]:
     }
 
 
-def summed(shards: list[dict[str, Any]]) -> dict[str, Any]:
+def total_counts(shards: list[dict[str, Any]]) -> dict[str, Any]:
     """Counts of all shards together."""
     from collections import Counter
 
@@ -190,7 +190,7 @@ def summed(shards: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def tell_how_to_go_on() -> None:
+def print_resume_hint() -> None:
     again = " ".join(argument for argument in sys.argv[1:] if argument != "--resume")
     typer.echo(f"\nstopped; go on with\n  leapdecode {again} --resume", err=True)
 
@@ -227,10 +227,10 @@ def view(
     ids = encode(prompt, llm.tokenizer, llm.runner.vocabulary)
     settings = Collecting(block, max_tokens)
     (result,) = continuations(llm, [ids], settings)
-    (found,) = trajectories(
+    (blocks_of_states,) = trajectories(
         tree_runner(llm), [Continuation(0, ids, result.token_ids)], block, settings.seed
     )
-    blocks = [states_as_texts(llm.tokenizer, one) for one in found if one]
+    blocks = [states_as_texts(llm.tokenizer, states) for states in blocks_of_states if states]
     if write_view is not None:
         write_view(html, prompt, llm.name, blocks)
     if json:
@@ -284,11 +284,11 @@ def interpolate(
 
       leapdecode cllm evaluate -m model --also between --output report
     """
-    from leapdecode.training.interpolate import interpolate as made
+    from leapdecode.training.interpolate import interpolate as write_between
 
-    folder = needed(output)
-    found = made(model, baseline, share, folder)
+    folder = checked_output(output)
+    facts = write_between(model, baseline, share, folder)
     if json:
-        print_json({"schema": 1, "output": str(folder), **found})
+        print_json({"schema": 1, "output": str(folder), **facts})
     else:
         typer.echo(f"{folder}: {share:g} of the way from {baseline} to {model}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.cllm import needed, tell_how_to_go_on
+from leapdecode.cli.cllm import checked_output, print_resume_hint
 from leapdecode.cli.common import counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import DeviceOption, ModelOption, TrustOption
 from leapdecode.cli.options import JsonOption, stated
@@ -103,7 +103,7 @@ def train(
     draws = Draws(
         recipe, loss, states, early, fresh=fresh, **stated(augment=augment, window=window)
     )
-    folder = needed(output)
+    folder = checked_output(output)
     if data is None:
         raise OptionError("--data DIR is missing: trajectories made by cllm collect")
     check_packages()
@@ -112,13 +112,13 @@ def train(
         accumulate, bf16, dtype, gradient_checkpointing, lora, save_every=save_every, keep=keep,
         seed=seed, objective=objective, draws=draws, **stated(lora_rank=lora_rank),
     )  # fmt: skip
-    found = trained(model, data, folder, settings, device, trust_remote_code, resume)
+    facts = run_training(model, data, folder, settings, device, trust_remote_code, resume)
     if not is_first_process():
         return
     if json:
-        print_json({"schema": 1, "output": str(folder), **found})
+        print_json({"schema": 1, "output": str(folder), **facts})
     else:
-        typer.echo(f"trained {found['step']} steps; try it:")
+        typer.echo(f"trained {facts['step']} steps; try it:")
         typer.echo(f"  leapdecode generate -m {folder} --method jacobi 'a prompt'")
 
 
@@ -138,7 +138,7 @@ def check_packages() -> None:
             raise OptionError(f"training needs {name}: pip install 'leapdecode[train]'")
 
 
-def trained(
+def run_training(
     model: str, data: Path, folder: Path, settings: Any, device: str, trust: bool, resume: bool
 ) -> dict[str, Any]:
     """Train with a progress bar on stderr where that is a terminal."""
@@ -150,7 +150,7 @@ def trained(
 
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    described = {
+    facts = {
         **machine(pick_device(device)),
         "revision": revision(),
         "argv": sys.argv[1:],
@@ -166,9 +166,9 @@ def trained(
 
         try:
             return train(
-                model, data, folder, settings, described, device=device,
+                model, data, folder, settings, facts, device=device,
                 trust_remote_code=trust, resume=resume, on_step=tell,
             )  # fmt: skip
         except KeyboardInterrupt:
-            tell_how_to_go_on()
+            print_resume_hint()
             raise

@@ -1,4 +1,4 @@
-"""A conversation with a model: what was said, and what its decoding took."""
+"""A conversation with a model: turns and their counts, the terminal, commands such as /stats."""
 
 import contextlib
 import signal
@@ -68,22 +68,22 @@ class Totals:
     @classmethod
     def of(cls, turns: list[Turn]) -> "Totals":
         results = [turn.result for turn in turns if turn.result is not None]
-        every = [result.stats for result in results]
-        steps = sum(one.target_forwards - one.prefill_forwards for one in every)
-        tokens = sum(one.tokens for one in every)
-        seconds = sum(one.decode_seconds for one in every)
-        first = sum(sum(one.accepted_lengths[:1]) for one in every)
+        all_stats = [result.stats for result in results]
+        steps = sum(stats.target_forwards - stats.prefill_forwards for stats in all_stats)
+        tokens = sum(stats.tokens for stats in all_stats)
+        seconds = sum(stats.decode_seconds for stats in all_stats)
+        first = sum(sum(stats.accepted_lengths[:1]) for stats in all_stats)
         sources = Counter(
             source for result in results for step in result.steps for source in step.sources
         )
         return cls(
             answers=len(results),
             tokens=tokens,
-            target_forwards=sum(one.target_forwards for one in every),
+            target_forwards=sum(stats.target_forwards for stats in all_stats),
             tokens_per_forward=tokens / steps if steps else 0.0,
             tokens_per_second=(tokens - first) / seconds if seconds else 0.0,
             prompt_tokens=sum(len(result.prompt_token_ids) for result in results),
-            reused_tokens=sum(one.reused_tokens for one in every),
+            reused_tokens=sum(stats.reused_tokens for stats in all_stats),
             saved={name: count for name, count in sources.most_common() if name != "target"},
         )
 
@@ -92,7 +92,7 @@ class Totals:
 
 
 class Conversation:
-    """What was said so far, and a model that answers.
+    """The messages so far, and a model that answers.
 
     Args:
         llm: whose tokenizer has a chat template.
@@ -119,7 +119,7 @@ class Conversation:
         self.number += 1
 
     @property
-    def own_turns(self) -> list[Turn]:
+    def current_turns(self) -> list[Turn]:
         """The turns since the last reset."""
         return [turn for turn in self.turns if turn.conversation == self.number]
 
@@ -151,12 +151,12 @@ class Conversation:
         show: Callable[[list[Piece]], None],
         stopped: threading.Event,
     ) -> None:
-        def hear(_: int, pieces: list[Piece]) -> bool:
+        def on_step(_: int, pieces: list[Piece]) -> bool:
             turn.answer += "".join(piece.text for piece in pieces)
             show(pieces)
             return stopped.is_set()
 
-        turn.result = self.llm.generate(prompt, on_step=hear, **self.arguments)
+        turn.result = self.llm.generate(prompt, on_step=on_step, **self.arguments)
         assert turn.result is not None
         rest = turn.result.text[len(turn.answer) :]  # was held back when the answer was stopped
         if rest:
@@ -189,22 +189,22 @@ class Conversation:
 
 
 @contextlib.contextmanager
-def interruptions(heard: bool) -> Iterator[threading.Event]:
+def interruptions(handled: bool) -> Iterator[threading.Event]:
     """An event that Ctrl-C sets; a second Ctrl-C raises `KeyboardInterrupt`, as the first does
-    where they are not `heard`.
+    unless they are `handled`.
     """
-    asked = threading.Event()
+    interrupted = threading.Event()
 
     def handle(*_: Any) -> None:
-        if asked.is_set():
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        interrupted.set()
 
-    before = signal.signal(signal.SIGINT, handle) if heard else None
+    before = signal.signal(signal.SIGINT, handle) if handled else None
     try:
-        yield asked
+        yield interrupted
     finally:
-        if heard:
+        if handled:
             signal.signal(signal.SIGINT, before)
 
 
@@ -303,7 +303,7 @@ def obey(line: str, talk: Conversation, terminal: Terminal) -> bool:
 
 
 def _stats(_: str, talk: Conversation, terminal: Terminal) -> None:
-    turns = [turn for turn in talk.own_turns if turn.result is not None]
+    turns = [turn for turn in talk.current_turns if turn.result is not None]
     if not turns:
         terminal.say("no answer yet")
         return
@@ -323,12 +323,12 @@ def _stats(_: str, talk: Conversation, terminal: Terminal) -> None:
 
 def _rows(*columns: Totals) -> list[list[str]]:
     return [
-        ["tokens", *(str(one.tokens) for one in columns)],
-        ["forwards", *(str(one.target_forwards) for one in columns)],
-        ["tokens per forward", *(f"{one.tokens_per_forward:.2f}" for one in columns)],
-        ["tokens/s", *(f"{one.tokens_per_second:.1f}" for one in columns)],
-        ["prompt tokens", *(str(one.prompt_tokens) for one in columns)],
-        ["of them reused", *(str(one.reused_tokens) for one in columns)],
+        ["tokens", *(str(totals.tokens) for totals in columns)],
+        ["forwards", *(str(totals.target_forwards) for totals in columns)],
+        ["tokens per forward", *(f"{totals.tokens_per_forward:.2f}" for totals in columns)],
+        ["tokens/s", *(f"{totals.tokens_per_second:.1f}" for totals in columns)],
+        ["prompt tokens", *(str(totals.prompt_tokens) for totals in columns)],
+        ["of them reused", *(str(totals.reused_tokens) for totals in columns)],
     ]
 
 

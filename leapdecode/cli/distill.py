@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.cllm import gathered, made_with, needed, tell_how_to_go_on
+from leapdecode.cli.cllm import checked_output, gather_prompts, print_resume_hint, trajectory_facts
 from leapdecode.cli.cllm_train import check_packages
 from leapdecode.cli.common import counting_progress, print_json, print_line, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
@@ -90,16 +90,16 @@ def distill(
     from leapdecode.training.distill import DRAFT, TRAINING, Distilling, check_share
     from leapdecode.training.prompts import encoded
 
-    folder = needed(output)
+    folder = checked_output(output)
     drafts = bench_part("drafts")
     if drafts is None and test:
         raise bench_is_missing("--test")
     check_share(share)
     check_packages()
-    found = gathered(task, prompts, dataset, limit, seed)
-    held_out = [] if test else found[-HELD_OUT:]
-    found = found if test else found[:-HELD_OUT]
-    if not found:
+    training_prompts = gather_prompts(task, prompts, dataset, limit, seed)
+    held_out = [] if test else training_prompts[-HELD_OUT:]
+    training_prompts = training_prompts if test else training_prompts[:-HELD_OUT]
+    if not training_prompts:
         raise OptionError(
             f"{len(held_out)} prompts are too few: {HELD_OUT} are left out to measure on; "
             "add more, or name others with --test"
@@ -109,26 +109,33 @@ def distill(
         save_every=save_every, seed=seed,
     )  # fmt: skip
     settings = Distilling(share, head, training)
-    plain = replace(models, model=target)
+    target_models = replace(models, model=target)
     try:
-        size = made(plain, found, folder, settings, (max_tokens, batch_size, seed), resume)
+        size = make_draft(
+            target_models,
+            training_prompts,
+            folder,
+            settings,
+            (max_tokens, batch_size, seed),
+            resume,
+        )
     except KeyboardInterrupt:
-        tell_how_to_go_on()
+        print_resume_hint()
         raise
-    llm = replace(plain, draft=str(folder / DRAFT)).open(prefix_cache=False)
+    llm = replace(target_models, draft=str(folder / DRAFT)).open(prefix_cache=False)
     sampling = SamplingParams(max_tokens=max_tokens)
     if drafts is None:
         prompts_of = encoded(held_out, llm.tokenizer, llm.runner.vocabulary)
-        report = agreed(llm, [prompt.ids for prompt in prompts_of], sampling, size)
-        present = show
+        report = measure_agreement(llm, [prompt.ids for prompt in prompts_of], sampling, size)
+        show_report = show
     else:
         report = drafts.measured(llm, folder, test, held_out, sampling, size)
-        present = drafts.show
-    print_json({"schema": 1, **report}) if json else present(report, folder)
+        show_report = drafts.show
+    print_json({"schema": 1, **report}) if json else show_report(report, folder)
 
 
-def made(
-    models: Models, found: Sequence[Any], folder: Path, settings: Any,
+def make_draft(
+    models: Models, training_prompts: Sequence[Any], folder: Path, settings: Any,
     texts: tuple[int, int, int], resume: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Collect, prune and train, as far as that is not done; the draft's size."""
@@ -139,15 +146,15 @@ def made(
 
     max_tokens, batch_size, seed = texts
     llm = replace(models, exact=False, prepack=False).open(fallback=False, prefix_cache=False)
-    ids = encoded(found, llm.tokenizer, llm.runner.vocabulary)
+    ids = encoded(training_prompts, llm.tokenizer, llm.runner.vocabulary)
     collecting = Collecting(0, max_tokens, batch_size, seed, cleaning=steps.EVERYTHING)
     with counting_progress() as progress:
         bar = progress.add_task("the target writes", total=len(ids))
         data = folder / steps.DATA
-        for entry in collect(llm, ids, data, collecting, made_with(llm), resume):
+        for entry in collect(llm, ids, data, collecting, trajectory_facts(llm), resume):
             progress.update(bar, advance=entry["counts"]["prompts"])
         size = steps.start(llm.model, llm.tokenizer, llm.end_tokens, folder, settings)
-        described = {
+        facts = {
             **machine(llm.runner.device), "revision": revision(), "argv": sys.argv[1:],
         }  # fmt: skip
         del llm
@@ -159,14 +166,14 @@ def made(
                 description=f"the draft learns, loss {values['ar']:.3f}",
             )  # fmt: skip
 
-        steps.trained(folder, settings, described, models.device, tell)
+        steps.trained(folder, settings, facts, models.device, tell)
     return asdict(size)
 
 
-def agreed(
+def measure_agreement(
     llm: Any, prompts: Sequence[list[int]], sampling: Any, size: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """How often the draft says what the target says, on prompts that it has not seen."""
+    """How often the draft's likeliest token is the target's, on prompts that it has not seen."""
     from leapdecode.training.distill import agreement
 
     results = llm.generate(prompts, method="autoregressive", sampling=sampling)

@@ -73,27 +73,30 @@ def _memory(size: int, limit: int | None) -> str:
     return f"{size_text}, at most {readable(limit)} in all (--cache-memory)" if limit else size_text
 
 
-def _exactness(found: dict[str, Any], exact: bool) -> str:
+def _exactness(exactness: dict[str, Any], exact: bool) -> str:
     """Which forwards gave the bits of plain decoding, and whether texts are decoded exactly."""
-    if found["reason"]:
-        return f"no: {found['reason']}; texts equal plain decoding's up to near-ties"
-    reused = "any cached token" if found["prefix_rows"] > 0 else "whole chunks of a prompt"
-    batches = "texts share forwards" if found["batches"] else "each text has forwards of its own"
+    if exactness["reason"]:
+        return f"no: {exactness['reason']}; texts equal plain decoding's up to near-ties"
+    reused = "any cached token" if exactness["prefix_rows"] > 0 else "whole chunks of a prompt"
+    batches = (
+        "texts share forwards" if exactness["batches"] else "each text has forwards of its own"
+    )
     return (
         f"{'yes' if exact else 'no'} (choose with --exact, --no-exact): rows in multiples of "
-        f"{found['unit']}, equal bits in up to {found['most']} rows a forward; {batches}; "
+        f"{exactness['unit']}, equal bits in up to {exactness['most']} rows a forward; {batches}; "
         f"later texts may start with {reused}"
     )
 
 
 def _curve(costs: list[dict[str, Any]], title: str) -> Any:
-    contexts = sorted({cost["context"] for cost in costs})
+    by_size = {(cost["context"], cost["rows"]): cost for cost in costs}
+    contexts = sorted({context for context, _ in by_size})
     table = Table("rows", *[f"{c} cached tokens" for c in contexts], title=title)
-    for rows in sorted({cost["rows"] for cost in costs}):
+    for rows in sorted({rows for _, rows in by_size}):
         cells = []
         for context in contexts:
-            at = [cost for cost in costs if (cost["context"], cost["rows"]) == (context, rows)]
-            cells.append(f"{at[0]['milliseconds']:7.2f} ms {at[0]['ratio']:5.2f}x" if at else "")
+            cost = by_size.get((context, rows))
+            cells.append(f"{cost['milliseconds']:7.2f} ms {cost['ratio']:5.2f}x" if cost else "")
         table.add_row(str(rows), *cells)
     return table
 

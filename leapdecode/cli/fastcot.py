@@ -107,18 +107,18 @@ def answer(
         method, window, option, iterations=iterations, unchanged=unchanged, confidence=confidence,
         rationale_tokens=max_tokens,
     )  # fmt: skip
-    asked = _asked(question, source_of(task, shots), example, shots)
+    problem = _problem(question, source_of(task, shots), example, shots)
     llm = models.open()
     check_drafts(llm, [method])
     answerer = Answerer(llm, words=trigger)
-    (found,) = answerer.run([asked.prompt], plan)
+    (result,) = answerer.run([problem.prompt], plan)
     if json:
-        print_json(document(llm, asked, plan, found, answerer))
+        print_json(document(llm, problem, plan, result, answerer))
     else:
-        show(asked, found, answerer.trigger)
+        show(problem, result, answerer.trigger)
 
 
-def _asked(question: str | None, source: Any, example: int | None, shots: int) -> Any:
+def _problem(question: str | None, source: Any, example: int | None, shots: int) -> Any:
     """The question that was typed, or one of the source's own."""
     from leapdecode.reasoning.fastcot.questions import check_question
 
@@ -176,11 +176,11 @@ def calibrate(
     check_drafts(llm, [method])
     with waiting("calibrating"):
         answerer = Answerer(llm, batch_size, trigger)
-        found = calibrated(answerer, questions, plan, max_loss, step)
+        bound = calibrated(answerer, questions, plan, max_loss, step)
     if json:
-        print_json({"schema": 1, "task": task, "model": llm.name, "method": method} | asdict(found))
+        print_json({"schema": 1, "task": task, "model": llm.name, "method": method} | asdict(bound))
     else:
-        show_calibration(found)
+        show_calibration(bound)
 
 
 def plan_given(
@@ -196,29 +196,29 @@ def plan_given(
     return plan_of(method, WINDOW if window is None else window_of(window), options, **settings)
 
 
-def window_of(written: str) -> int | str:
+def window_of(value: str) -> int | str:
     """`--window` as a number or "auto"."""
-    if written == "auto":
-        return written
+    if value == "auto":
+        return value
     try:
-        found = int(written)
+        number = int(value)
     except ValueError:
-        raise OptionError(f"--window {written!r} must be a whole number or auto") from None
-    if found < 1:
-        raise OptionError(f"--window {found} must be at least 1")
-    return found
+        raise OptionError(f"--window {value!r} must be a whole number or auto") from None
+    if number < 1:
+        raise OptionError(f"--window {number} must be at least 1")
+    return number
 
 
-def numbers(option: str, written: str, kind: Callable[[str], T], least: T) -> list[T]:
+def numbers(option: str, text: str, kind: Callable[[str], T], least: T) -> list[T]:
     """Numbers of an option by comma, each once; raises `OptionError`."""
     try:
-        found = [kind(part) for part in written.split(",") if part.strip()]
+        values = [kind(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        found = []
-    if not found or min(found) < least:
+        values = []
+    if not values or min(values) < least:
         what = "numbers" if kind is float else "whole numbers"
-        raise OptionError(f"{option} {written!r} must be {what} of at least {least}, by comma")
-    return list(dict.fromkeys(found))
+        raise OptionError(f"{option} {text!r} must be {what} of at least {least}, by comma")
+    return list(dict.fromkeys(values))
 
 
 def source_of(task: str, shots: int) -> Any:
@@ -237,7 +237,7 @@ def checked_count(option: str, count: int) -> int:
     return count
 
 
-def show(asked: Any, found: Any, trigger: Any) -> None:
+def show(problem: Any, result: Any, trigger: Any) -> None:
     """Exact part, approximate tokens, answer and score; what was done goes to stderr."""
     from rich.console import Console
     from rich.text import Text
@@ -246,28 +246,30 @@ def show(asked: Any, found: Any, trigger: Any) -> None:
     from leapdecode.reasoning.fastcot.calibration import score
 
     console = Console(highlight=False)
-    shown = Text(escape(trigger.text(found.exact).strip()))
-    if found.approximate:
-        inside = escape(trigger.text(found.approximate).strip())
+    shown = Text(escape(trigger.text(result.exact).strip()))
+    if result.approximate:
+        inside = escape(trigger.text(result.approximate).strip())
         shown.append(" ").append(f"{MARKS[0]}{inside}{MARKS[1]}", style="magenta italic")
     console.print(shown if shown else Text("(no rationale)", style="dim"), soft_wrap=True)
-    answer = "none" if found.answer is None else escape(found.answer)
+    answer = "none" if result.answer is None else escape(result.answer)
     console.print(Text("answer: ", style="bold").append(answer, style="not bold"))
-    if asked.score is not None:
-        console.print(Text(f"score: {score(asked, found.answer):.4g}"))
-    Console(stderr=True, highlight=False).print(Text(told(found)), style="dim", soft_wrap=True)
+    if problem.score is not None:
+        console.print(Text(f"score: {score(problem, result.answer):.4g}"))
+    Console(stderr=True, highlight=False).print(
+        Text(summary_line(result)), style="dim", soft_wrap=True
+    )
 
 
-def told(found: Any) -> str:
+def summary_line(result: Any) -> str:
     """What was done, in one line."""
     return (
-        f"{len(found.exact)} exact and {len(found.approximate)} approximate tokens after "
-        f"{found.iterations} iterations ({ENDED[found.ended]}), then {found.answer_iterations} "
+        f"{len(result.exact)} exact and {len(result.approximate)} approximate tokens after "
+        f"{result.iterations} iterations ({ENDED[result.ended]}), then {result.answer_iterations} "
         "of the answer"
     )
 
 
-def document(llm: Any, asked: Any, plan: Any, found: Any, answerer: Any) -> dict[str, Any]:
+def document(llm: Any, problem: Any, plan: Any, result: Any, answerer: Any) -> dict[str, Any]:
     """What `answer --json` prints."""
     from leapdecode.reasoning.fastcot.calibration import score
 
@@ -276,20 +278,20 @@ def document(llm: Any, asked: Any, plan: Any, found: Any, answerer: Any) -> dict
         "schema": 1,
         "model": llm.name,
         "method": plan.method.name,
-        "question": asked.question,
+        "question": problem.question,
         "prompt_token_ids": answerer.driver.record.results[0].prompt_token_ids,
-        "exact": {"token_ids": found.exact, "text": trigger.text(found.exact)},
-        "approximate": {"token_ids": found.approximate, "text": trigger.text(found.approximate)},
+        "exact": {"token_ids": result.exact, "text": trigger.text(result.exact)},
+        "approximate": {"token_ids": result.approximate, "text": trigger.text(result.approximate)},
         "trigger": trigger.words,
-        "answer": found.answer,
-        "score": None if asked.score is None else score(asked, found.answer),
-        "ended": found.ended,
-        "iterations": found.iterations,
-        "answer_iterations": found.answer_iterations,
+        "answer": result.answer,
+        "score": None if problem.score is None else score(problem, result.answer),
+        "ended": result.ended,
+        "iterations": result.iterations,
+        "answer_iterations": result.answer_iterations,
     }
 
 
-def show_calibration(found: Any) -> None:
+def show_calibration(bound: Any) -> None:
     """The curve, and the bound."""
     from rich.console import Console
     from rich.table import Table
@@ -298,21 +300,21 @@ def show_calibration(found: Any) -> None:
     table = Table(box=None)
     for name in ("iterations", "accuracy", "exact", "approximate", "ended"):
         table.add_column(name, justify="right")
-    for point in found.curve:
-        mark = " *" if point.iterations == found.iterations else "  "
+    for point in bound.curve:
+        mark = " *" if point.iterations == bound.iterations else "  "
         table.add_row(
             f"{point.iterations}{mark}", f"{100 * point.accuracy:.1f}%", f"{point.exact:.1f}",
             f"{point.approximate:.1f}", f"{100 * point.ended:.0f}%",
         )  # fmt: skip
     console = Console(highlight=False)
     console.print(table)
-    console.print(Text(bound_text(found)), soft_wrap=True)
+    console.print(Text(bound_text(bound)), soft_wrap=True)
 
 
-def bound_text(found: Any) -> str:
+def bound_text(bound: Any) -> str:
     """The bound in one line."""
     return (
-        f"* {found.iterations} iterations: from there on a loss of at most "
-        f"{100 * found.max_loss:.4g} points on {found.questions} questions; there "
-        f"{100 * found.loss:.4g}"
+        f"* {bound.iterations} iterations: from there on a loss of at most "
+        f"{100 * bound.max_loss:.4g} points on {bound.questions} questions; there "
+        f"{100 * bound.loss:.4g}"
     )

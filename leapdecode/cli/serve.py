@@ -103,7 +103,7 @@ def serve(
         from leapdecode.cluster.front import serve_replicas
         from leapdecode.model.load import load_tokenizer, resolve
 
-        # a model that is not there is told before anything is started
+        # a model that is not there is an error before anything is started
         load_tokenizer(
             resolve(models.model, "target"), models.trust_remote_code, not models.no_keep
         )
@@ -118,8 +118,8 @@ def serve(
     run(AsyncLLM(llm, batch_size=batch_size), settings, listener, _listening)
 
 
-def _listening(at: str, port: int) -> None:
-    shown = f"[{at}]" if ":" in at else at
+def _listening(host: str, port: int) -> None:
+    shown = f"[{host}]" if ":" in host else host  # an IPv6 address
     typer.echo(f"listening on http://{shown}:{port}")
 
 

@@ -70,13 +70,12 @@ def legend(sources: Iterable[str], colour: bool) -> Text:
 
 def pieces_of(result: Result) -> list[Piece]:
     """A finished result as the pieces that streaming would have given."""
-    found, num_shown = [], 0
+    pieces: list[Piece] = []
     for number, step in enumerate(result.steps):
         for token, source in zip(step.tokens, step.sources, strict=True):
-            text = result.pieces[num_shown] if result.pieces else ""
-            found.append(Piece(text, token, number, source))
-            num_shown += 1
-    return found
+            text = result.pieces[len(pieces)] if result.pieces else ""
+            pieces.append(Piece(text, token, number, source))
+    return pieces
 
 
 def printer(color: bool | None, stream: TextIO | None = None) -> Any:
@@ -151,14 +150,16 @@ def explain_steps(console: Console, result: Any, cost: StepCost | None) -> None:
     for number, step in enumerate(result.steps):
         pieces = result.pieces[num_shown : num_shown + len(step.tokens)]
         num_shown += len(step.tokens)
-        told = zip(map(_shown, pieces), step.sources, strict=True)
-        parts = "  ".join(f"'{piece}':{source}" for piece, source in told)
+        parts = "  ".join(
+            f"'{_shown(piece)}':{source}"
+            for piece, source in zip(pieces, step.sources, strict=True)
+        )
         offered, cut = sum(step.guesses.values()) + step.cut, f" {step.cut} cut" if step.cut else ""
         guesses = f"{offered:3d} offered{cut}"
         line = f"{number:4d}  {step.rows:4d} rows  {guesses:16s}  +{len(step.tokens)}  {parts}"
         console.print(Text(line), soft_wrap=True)
     if cost is not None and len(result.steps) > 1:
-        console.print(Text(_told(saved_by_source(result, cost))), soft_wrap=True)
+        console.print(Text(_saved_line(saved_by_source(result, cost))), soft_wrap=True)
 
 
 def saved_by_source(result: Any, cost: StepCost) -> dict[str, float]:
@@ -182,7 +183,7 @@ def saved_by_source(result: Any, cost: StepCost) -> dict[str, float]:
     return dict(saved)
 
 
-def _told(saved: dict[str, float]) -> str:
+def _saved_line(saved: dict[str, float]) -> str:
     ordered = sorted(saved.items(), key=lambda item: -item[1])
     parts = [f"{source} {value:+.0f} ms" for source, value in ordered]
     return f"saved against plain forwards: {', '.join(parts) or 'nothing was guessed'}"

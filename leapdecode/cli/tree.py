@@ -129,40 +129,48 @@ def solve(
     from leapdecode.reasoning.solve import solve as search_tree
 
     sampling = SamplingParams(temperature=temperature, seed=seed)
-    found = tasks.find(task)
-    chosen = parse_fields(search, searches.find(search).options(), option or [])
-    how = searches.make(search, chosen)
+    tree_task = tasks.find(task)
+    search_options = parse_fields(search, searches.find(search).options(), option or [])
+    searcher = searches.make(search, search_options)
     SearchSettings(
-        how, thoughts, breadth, found.depth if depth is None else depth, evaluator, samples
+        searcher, thoughts, breadth, tree_task.depth if depth is None else depth, evaluator, samples
     )
-    asked = _asked(question, found, example)
+    problem = _problem(question, tree_task, example)
     find_strategy(strategy).scheduling(strategy, batch_size)
     check_verification(verification)
-    guesses = options_of(method, k_config, models.has_draft)
+    method_options = options_of(method, k_config, models.has_draft)
     check_files(html, svg, schedule, output)
     llm = models.open()
-    driver = Executor(
-        llm, sampling, strategy, batch_size=batch_size, verification=verification, **guesses
+    executor = Executor(
+        llm, sampling, strategy, batch_size=batch_size, verification=verification, **method_options
     )
-    with progress() as tell:
-        grown = search_tree(
-            driver, found, asked, search=how, thoughts=thoughts, breadth=breadth, depth=depth,
-            evaluator=evaluator, samples=samples, on_step=tell,
-        )  # fmt: skip
-    grown.settings |= {
-        "model": llm.name, "strategy": strategy, "method": driver.method,
+    with progress() as on_step:
+        result = search_tree(
+            executor,
+            tree_task,
+            problem,
+            search=searcher,
+            thoughts=thoughts,
+            breadth=breadth,
+            depth=depth,
+            evaluator=evaluator,
+            samples=samples,
+            on_step=on_step,
+        )
+    result.settings |= {
+        "model": llm.name, "strategy": strategy, "method": executor.method,
         "verification": verification, "temperature": temperature, "seed": seed,
     }  # fmt: skip
-    write(grown, html, svg, output)
+    write(result, html, svg, output)
     if schedule:
-        write_schedule(schedule, driver, f"{llm.name}, {strategy}: which text was served when")
+        write_schedule(schedule, executor, f"{llm.name}, {strategy}: which text was served when")
     if json:
-        print_json(grown.to_json())
+        print_json(result.to_json())
     else:
-        show(grown)
+        show(result)
 
 
-def _asked(question: str | None, task: Any, example: int | None) -> Any:
+def _problem(question: str | None, task: Any, example: int | None) -> Any:
     """The question that was typed, or one of the task's own."""
     if question is not None and example is None:
         text = read_prompt(question, "question")
@@ -227,7 +235,7 @@ def write_schedule(path: Path, driver: Any, title: str) -> None:
     numbers: dict[int, int] = {}
     shown = []
     for model, kind, began, ended, requests in spans:
-        texts = [numbers.setdefault(one, len(numbers) + 1) for one in requests]
+        texts = [numbers.setdefault(request, len(numbers) + 1) for request in requests]
         shown.append((model, kind, round(1e3 * began, 3), round(1e3 * ended, 3), texts))
     path.write_text(page([], schedule=shown, title=title), encoding="utf-8")
 

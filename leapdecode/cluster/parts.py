@@ -40,8 +40,8 @@ def run(
     for key in work.keys:
         if key not in done:
             parts.setdefault(work.part_of(key), set()).add(key)
-    for found in spread(_Doing(make), parts.values()):
-        yield from found
+    for results in spread(_Doing(make), parts.values()):
+        yield from results
 
 
 class _Doing:

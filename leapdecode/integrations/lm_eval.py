@@ -83,7 +83,7 @@ class LeapdecodeLM(HFLM):  # type: ignore[misc]
             arguments |= {"do_sample": False}
             arguments.pop("temperature", None)
         stops = StopStrings(self.tokenizer, stop, context.shape[1])
-        found: Tensor = self.decoding.generate(
+        ids: Tensor = self.decoding.generate(
             self.model,
             context,
             max_length=max_length,
@@ -91,7 +91,7 @@ class LeapdecodeLM(HFLM):  # type: ignore[misc]
             pad_token_id=self.tokenizer.pad_token_id,
             **arguments,
         )
-        return found
+        return ids
 
 
 class StopStrings(StoppingCriteria):  # type: ignore[misc]
@@ -109,7 +109,9 @@ class StopStrings(StoppingCriteria):  # type: ignore[misc]
     def __init__(self, tokenizer: Any, stop: list[str], start: int) -> None:
         self.tokenizer, self.start = tokenizer, start
         self.sizes = {
-            one: len(tokenizer.encode(one, add_special_tokens=False)) + MORE for one in stop if one
+            text: len(tokenizer.encode(text, add_special_tokens=False)) + MORE
+            for text in stop
+            if text
         }
 
     def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
@@ -118,5 +120,5 @@ class StopStrings(StoppingCriteria):  # type: ignore[misc]
         return input_ids.new_tensor(ended).bool()
 
     def _ends(self, ids: list[int]) -> bool:
-        spelt = {size: self.tokenizer.decode(ids[-size:]) for size in set(self.sizes.values())}
-        return any(one in spelt[size] for one, size in self.sizes.items())
+        endings = {size: self.tokenizer.decode(ids[-size:]) for size in set(self.sizes.values())}
+        return any(text in endings[size] for text, size in self.sizes.items())

@@ -18,7 +18,7 @@ from leapdecode.pools.recycled import RecycledTokens
 from leapdecode.pools.store import Store
 from leapdecode.verify.walk import walk
 
-LEAST = 0.1  # a guess that the walk reaches with a smaller chance is not worth its row
+LEAST = 0.1  # a guess that is less likely to be accepted is not worth its row
 CERTAIN = 1.0  # a token that was taken: nothing is known of the others
 ENDLESS = SamplingParams(max_tokens=1 << 30)  # the engine says when a text ends
 MOST_PAIRS = 1 << 18  # of recycled tokens; about 300 bytes each
@@ -26,17 +26,17 @@ MOST_PAIRS = 1 << 18  # of recycled tokens; about 300 bytes each
 
 @dataclass
 class LikelyPlanner(Planner):
-    """A planner that knows no costs: growth stops where the walk comes to with less than a chance.
+    """A planner that knows no costs: a tree grows by nodes that are likely enough to be accepted.
 
     Attributes:
-        least: that chance.
+        least: the smallest probability that a node of a tree is accepted with.
     """
 
     least: float = LEAST
 
     def floor(self, context: int) -> Callable[[float, int], bool]:
-        """Whether a tree may gain by a node that the walk reaches with a chance."""
-        return lambda chance, size: chance >= self.least
+        """Whether a tree may grow by a node of this probability of being accepted."""
+        return lambda probability, size: probability >= self.least
 
 
 class Shared:
@@ -45,7 +45,7 @@ class Shared:
     Args:
         method: the method of all texts; it may ask for no forwards.
         store: whether texts that have ended are guessed from, by methods that take a store.
-        least: guesses that the walk reaches with a smaller chance are left out.
+        least: guesses that are less likely to be accepted are left out.
 
     Raises `OptionError` for a method that needs a draft.
     """
@@ -141,16 +141,16 @@ class Text:
         )
 
     def _likeliest(self, tree: TokenTree, most: int) -> list[int]:
-        """The likeliest path from the root, as far as the walk comes with a chance."""
+        """The likeliest path from the root, as far as its nodes may well be accepted."""
         reached = self.shared.planner.rates.reached(tree)
         children: dict[int, list[int]] = {}
         for node in range(1, len(tree)):
             children.setdefault(tree.parents[node], []).append(node)
-        found: list[int] = []
+        path: list[int] = []
         node = 0
-        while len(found) < most and node in children:
+        while len(path) < most and node in children:
             node = max(children[node], key=reached.__getitem__)
             if reached[node] < self.shared.planner.least:
                 break
-            found.append(tree.tokens[node])
-        return found
+            path.append(tree.tokens[node])
+        return path

@@ -69,22 +69,22 @@ class Proposer:
             Per row at most `num_speculative_tokens` token ids; none where nothing is likely, and
             none that would stand beyond the model's context.
         """
-        last, self.texts = self.texts, {}
-        found: list[list[int]] = []
+        previous, self.texts = self.texts, {}
+        chains: list[list[int]] = []
         for row, sampled in enumerate(sampled_token_ids):
             length = int(num_tokens_no_spec[row])
             room = min(self.num_tokens, self.max_length - length - 1)
             if not sampled or room < 1:
-                found.append([])
+                chains.append([])
                 continue
             tokens = token_ids_cpu[row, :length].tolist()
             before = length - len(sampled)
             known = tokens[:before]
-            text = self.texts[row] = _take(last, row, known) or Text(self.shared, known)
-            found.append(text.chain(tokens[before:], room))
-        for text in last.values():
+            text = self.texts[row] = _take(previous, row, known) or Text(self.shared, known)
+            chains.append(text.chain(tokens[before:], room))
+        for text in previous.values():
             self.shared.end(text.sequence)
-        return found
+        return chains
 
 
 class PromptLookup(Proposer):
@@ -112,7 +112,7 @@ class Hybrid(Proposer):
 
 
 PROPOSERS: dict[str, type[Proposer]] = {
-    one.method: one for one in (PromptLookup, Suffix, Recycling, Hybrid)
+    proposer.method: proposer for proposer in (PromptLookup, Suffix, Recycling, Hybrid)
 }
 
 
@@ -150,10 +150,10 @@ def check_runner() -> None:
     from vllm import envs
 
     try:
-        found = importlib.util.find_spec(PLACE)
+        registry = importlib.util.find_spec(PLACE)
     except ModuleNotFoundError:  # of a folder above it
-        found = None
-    if found is None:
+        registry = None
+    if registry is None:
         raise UnsupportedEngine(
             f"vLLM {vllm.__version__} has no registry for proposers any more (custom_class); use a "
             "version that has it (0.32 does), or vLLM's own suffix mode"

@@ -112,16 +112,16 @@ def _possible_bytes(spelling: str) -> list[bytes]:
     """
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-    found = []
+    candidates = []
     single = SINGLE_BYTE.fullmatch(spelling)
     if single:
-        found.append(bytes.fromhex(single[1]))
+        candidates.append(bytes.fromhex(single[1]))
     alphabet = {letter: byte for byte, letter in bytes_to_unicode().items()}
     if all(letter in alphabet for letter in spelling):
-        found.append(bytes(alphabet[letter] for letter in spelling))
+        candidates.append(bytes(alphabet[letter] for letter in spelling))
     if all(ord(letter) < 256 for letter in spelling):
-        found.append(spelling.encode("latin-1"))
-    return found
+        candidates.append(spelling.encode("latin-1"))
+    return candidates
 
 
 class TextStream:
@@ -227,8 +227,8 @@ class TextStream:
     def _shorten(self, text: str) -> None:
         """Drop the window's first tokens where the text of the others is the same without them."""
         size = len(self.window)
-        kept = LONGEST if self.open else 2  # half a character may begin in the last tokens
-        for begin in range(size - kept, max(0, size - kept - LONGEST), -1):
+        last = size - (LONGEST if self.open else 2)  # half a character may begin behind it
+        for begin in range(last, max(0, last - LONGEST), -1):
             if self.tokens.is_byte(self.window[begin]) and self.tokens.is_byte(
                 self.window[begin - 1]
             ):

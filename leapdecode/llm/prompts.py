@@ -34,7 +34,7 @@ def _unpadded(rows: Any, masks: Any) -> Any:
     """Ids without those that the mask leaves out."""
     if rows and isinstance(rows[0], list):
         return [_unpadded(row, mask) for row, mask in zip(rows, masks, strict=True)]
-    return [token for token, kept in zip(rows, masks, strict=True) if kept]
+    return [token for token, is_token in zip(rows, masks, strict=True) if is_token]
 
 
 def _is_id(token: Any) -> bool:

@@ -58,9 +58,10 @@ def tried(grammar: str, tokenizer: Any, limits: Any, seconds: int, memory: int) 
     _, status = os.waitpid(child, 0)
     if answer and not status:
         return answer
-    said = ENDS.get(signal.Signals(os.WTERMSIG(status)), "") if os.WIFSIGNALED(status) else ""
-    said = said or "it takes too much memory"
-    return json.dumps({"error": said.format(seconds=seconds, memory=memory), "seconds": seconds})
+    reason = "it takes too much memory"
+    if os.WIFSIGNALED(status):
+        reason = ENDS.get(signal.Signals(os.WTERMSIG(status)), reason)
+    return json.dumps({"error": reason.format(seconds=seconds, memory=memory), "seconds": seconds})
 
 
 def limit(seconds: int, memory: int) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.cllm import needed
+from leapdecode.cli.cllm import checked_output
 from leapdecode.cli.common import (
     counting_progress,
     print_json,
@@ -86,7 +86,7 @@ def compare_models(
     """
     from leapdecode_bench.measure.workloads import check_tasks
 
-    folder = needed(output)
+    folder = checked_output(output)
     chosen = [method for method in parse_methods(settings["methods"]) if method[0] != PLAIN]
     in_blocks = [("jacobi", {"block": size}) for size in sizes_of(settings["blocks"])]
     chosen += [method for method in in_blocks if method not in chosen]

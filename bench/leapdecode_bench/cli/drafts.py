@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from leapdecode.cli.common import print_line, print_page
-from leapdecode.cli.distill import HELD_OUT, agreed
+from leapdecode.cli.distill import HELD_OUT, measure_agreement
 from leapdecode_bench.cli.results import show_table
 from leapdecode_bench.measure.pages import table_of
 
@@ -29,7 +29,7 @@ def measured(
     store = Store.open(folder, results, run, resume=(results / "run.json").exists())
     measure_bench(measuring, store)
     prompts = [prompt for workload in workloads for prompt in workload.prompts]
-    agreement = agreed(llm, prompts, sampling, size) | {"run": run}
+    agreement = measure_agreement(llm, prompts, sampling, size) | {"run": run}
     entries = [Entry(contender.label, contender.options) for contender in measuring.contenders]
     report = document(store.read(), entries, agreement)
     write(folder, report)
