@@ -38,7 +38,8 @@ from leapdecode_bench.measure.pages import Table as PageTable
 from leapdecode_bench.measure.pages import Words, markdown
 from leapdecode_bench.measure.paired import HEAD, PLAIN, cells, paired
 from leapdecode_bench.measure.peers import check_peers, check_sampling, peers
-from leapdecode_bench.measure.results import complete, put
+from leapdecode_bench.measure.publish import put
+from leapdecode_bench.measure.results import complete
 from leapdecode_bench.measure.store import Store
 
 ROOT = Path("leapdecode-bench")

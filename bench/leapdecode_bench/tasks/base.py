@@ -71,8 +71,8 @@ class Task(ABC):
 
     def prompt(self, example: Example, demonstrations: Sequence[Example] = ()) -> str:
         """What a model reads: header, demonstrations (few-shot), the example's body."""
-        shown = "".join(demo.body + demo.completion + SEPARATOR for demo in demonstrations)
-        return self.header(example.kind) + shown + example.body
+        shots = "".join(demo.body + demo.completion + SEPARATOR for demo in demonstrations)
+        return self.header(example.kind) + shots + example.body
 
     def prompts(
         self, count: int, kind: str | None = None, seed: int = 0, split: Split = "held_out"

@@ -88,12 +88,12 @@ def call(
     if not outcome.ok:
         return outcome
     try:
-        found = ast.literal_eval(results)
+        values = ast.literal_eval(results)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        found = None
-    if not isinstance(found, list) or len(found) != len(calls):
+        values = None
+    if not isinstance(values, list) or len(values) != len(calls):
         return Outcome(False, outcome.stdout, "the results are not plain values", "error")
-    return found
+    return values
 
 
 def _perform(
@@ -132,21 +132,21 @@ def _supervise(orders: bytes, seconds: float) -> tuple[str, str, int | None]:
     """
     with (
         tempfile.TemporaryDirectory() as folder,
-        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as stdin,
         tempfile.TemporaryFile() as printed,
         tempfile.TemporaryFile() as report,
     ):
-        given.write(orders)
-        given.seek(0)
+        stdin.write(orders)
+        stdin.seek(0)
         script = [str(CHILD), str(report.fileno())]
-        status = _run_to_the_end(script, folder, given, printed, report, seconds)
+        status = _run_to_the_end(script, folder, stdin, printed, report, seconds)
         return _start_of(printed), _start_of(report), status
 
 
 def _run_to_the_end(
     script: list[str],
     folder: str,
-    given: IO[bytes],
+    stdin: IO[bytes],
     printed: IO[bytes],
     report: IO[bytes],
     seconds: float,
@@ -161,7 +161,7 @@ def _run_to_the_end(
         try:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-B", "-X", "utf8", *script],
-                stdin=given,
+                stdin=stdin,
                 stdout=printed,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(report.fileno(), held),

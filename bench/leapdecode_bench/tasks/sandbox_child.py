@@ -66,7 +66,7 @@ def limit(seconds: int, memory: int, output: int) -> None:
 
     Those a system does not know (or does not lower) are passed over.
     """
-    wanted = {
+    limits = {
         "RLIMIT_CPU": seconds,
         "RLIMIT_AS": memory,
         "RLIMIT_DATA": memory,
@@ -74,7 +74,7 @@ def limit(seconds: int, memory: int, output: int) -> None:
         "RLIMIT_NPROC": 0,
         "RLIMIT_CORE": 0,
     }
-    for name, value in wanted.items():
+    for name, value in limits.items():
         lower(name, value)
 
 
@@ -115,17 +115,19 @@ def system_call_filter() -> Callable[[], None]:
     """
     import posix
 
-    known = ARCHITECTURES.get(posix.uname().machine)
-    if known is None or not sys.platform.startswith("linux") or sys.maxsize < 2**32:
+    numbers_of_processor = ARCHITECTURES.get(posix.uname().machine)
+    if numbers_of_processor is None or not sys.platform.startswith("linux") or sys.maxsize < 2**32:
         return lambda: None
     import ctypes
     import struct
 
-    architecture, column = known
+    architecture, column = numbers_of_processor
     allowed = [numbers[column] for numbers in SYSTEM_CALLS.values()]
     load_word, equal, leave = 0x20, 0x15, 0x06
     steps = [(load_word, 0, 0, 4), (equal, 0, len(allowed) + 1, architecture), (load_word, 0, 0, 0)]
-    steps += [(equal, len(allowed) - place, 0, number) for place, number in enumerate(allowed)]
+    steps += [
+        (equal, len(allowed) - position, 0, number) for position, number in enumerate(allowed)
+    ]
     steps += [(leave, 0, 0, 0x00050001), (leave, 0, 0, 0x7FFF0000)]  # fail with EPERM; allow
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     zero, prctl = ctypes.c_ulong(0), ctypes.CDLL(None).prctl

@@ -8,14 +8,14 @@ from leapdecode_bench.tasks.public.registry import names as set_names
 from leapdecode_bench.tasks.registry import find, names
 
 
-def of_tasks(wanted: str, limit: int, seed: int) -> list[tuple[str, Any]]:
+def of_tasks(task_list: str, limit: int, seed: int) -> list[tuple[str, Any]]:
     """`limit` prompts of each task in a list by comma: of our own ("math", "math/value": a kind)
     from its training split, of a public set ("gsm8k=FILE", "spec_bench/qa=FILE") from a file.
 
     Raises `UnknownName`, and of public sets `OptionError` and `TaskError`.
     """
     prompts = list[tuple[str, Any]]()
-    for name in [part.strip() for part in wanted.split(",") if part.strip()]:
+    for name in [part.strip() for part in task_list.split(",") if part.strip()]:
         task_name, _, kind = name.partition("/")
         if is_public(name):
             texts = _of_public(name, limit)
@@ -23,8 +23,8 @@ def of_tasks(wanted: str, limit: int, seed: int) -> list[tuple[str, Any]]:
         elif task_name in names():
             texts = find(task_name).prompts(limit, kind or None, seed, "train")
         else:
-            known = [*names(), *(f"{public}=FILE" for public in set_names())]
-            raise UnknownName(with_suggestions(f"unknown task {name!r}", name, known))
+            known_names = [*names(), *(f"{public}=FILE" for public in set_names())]
+            raise UnknownName(with_suggestions(f"unknown task {name!r}", name, known_names))
         prompts += [(name, text) for text in texts]
     return prompts
 

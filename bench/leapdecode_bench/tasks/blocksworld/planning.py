@@ -10,14 +10,14 @@ def unsettled(state: State, goal: Goal) -> set[str]:
     They, or a block under them, are not where the goal wants them.
     """
     low_of, top_of = dict(goal), {low: block for block, low in goal}
-    found = {state.hand} if state.hand else set()
+    blocks = {state.hand} if state.hand else set()
     for tower in state.towers:
-        for place, block in enumerate(tower):
-            low = tower[place - 1] if place else None
+        for height, block in enumerate(tower):
+            low = tower[height - 1] if height else None
             wrong = block in low_of and low_of[block] != low
-            if wrong or low in found or (low in top_of and top_of[low] != block):
-                found.add(block)
-    return found
+            if wrong or low in blocks or (low in top_of and top_of[low] != block):
+                blocks.add(block)
+    return blocks
 
 
 def ready(state: State, goal: Goal, block: str) -> str | None:

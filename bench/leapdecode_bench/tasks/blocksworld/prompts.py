@@ -43,6 +43,6 @@ def value_prompt(statement: str, thought: str) -> str:
 def without_reason(thought: str) -> str:
     """A thought's first line and its action, without what lies between them or follows."""
     lines = [line.strip() for line in thought.splitlines() if line.strip()]
-    place = next((place for place, line in enumerate(lines) if parse_line(line)), None)
-    kept = lines[:1] if place is None else [*lines[: min(1, place)], lines[place]]
-    return "\n".join(kept)
+    number = next((number for number, line in enumerate(lines) if parse_line(line)), None)
+    shortened = lines[:1] if number is None else [*lines[: min(1, number)], lines[number]]
+    return "\n".join(shortened)

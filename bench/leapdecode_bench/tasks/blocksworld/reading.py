@@ -20,8 +20,8 @@ _EVALUATION = re.compile(r"\s*(good|bad)\b(?!\s*(?:[?/]|or\b))", re.IGNORECASE)
 def parse_line(line: str) -> Action | None:
     """The action that a whole line states, in its long or short form; None for anything else."""
     for verb, form in _FORMS.items():
-        if found := form.fullmatch(_plain(line)):
-            return Action(verb, *found.groups())
+        if match := form.fullmatch(_plain(line)):
+            return Action(verb, *match.groups())
     return None
 
 
@@ -64,5 +64,5 @@ def parse_plan(text: str) -> list[Action] | None:
 
 def parse_evaluation(text: str) -> bool | None:
     """The verdict that opens a text: True for "good", False for "bad", None for anything else."""
-    found = _EVALUATION.match(text)
-    return None if found is None else found.group(1).lower() == "good"
+    match = _EVALUATION.match(text)
+    return None if match is None else match.group(1).lower() == "good"

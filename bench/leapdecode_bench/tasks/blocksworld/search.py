@@ -69,17 +69,17 @@ def distances(sizes: tuple[int, ...]) -> dict[Key, int]:
         pairs += [(block, block + 1) for block in range(start, start + size - 1)]
         start += size
     graph = neighbours(start)
-    found = {
+    steps_to = {
         key: 0 for key in graph if set(pairs) <= {p for tower in key[0] for p in pairwise(tower)}
     }
-    queue = deque(found)
+    queue = deque(steps_to)
     while queue:
         here = queue.popleft()
         for key in graph[here]:  # every action can be undone, so a way from the goal is a way to it
-            if key not in found:
-                found[key] = found[here] + 1
+            if key not in steps_to:
+                steps_to[key] = steps_to[here] + 1
                 queue.append(key)
-    return found
+    return steps_to
 
 
 @lru_cache(maxsize=8)
@@ -115,7 +115,7 @@ def problems(count: int, longest: int) -> tuple[tuple[State, tuple[tuple[str, st
     """One problem of each shape that `count` blocks (named "0", "1", ...) and 2 to `longest`
     actions can have.
     """
-    found: dict[str, tuple[State, tuple[tuple[str, str], ...]]] = {}
+    by_shape: dict[str, tuple[State, tuple[tuple[str, str], ...]]] = {}
     for sizes in partitions(count, count):
         goal, start = [], 0
         for size in sizes:
@@ -124,8 +124,8 @@ def problems(count: int, longest: int) -> tuple[tuple[State, tuple[tuple[str, st
         for (towers, hand), steps in distances(sizes).items():
             if hand == EMPTY and 2 <= steps <= longest:
                 state = State(tuple(tuple(map(str, tower)) for tower in towers))
-                found.setdefault(shape(state, goal), (state, tuple(goal)))
-    return tuple(found[key] for key in sorted(found))
+                by_shape.setdefault(shape(state, goal), (state, tuple(goal)))
+    return tuple(by_shape[key] for key in sorted(by_shape))
 
 
 def partitions(total: int, largest: int) -> list[tuple[int, ...]]:

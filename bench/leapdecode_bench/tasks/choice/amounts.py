@@ -14,11 +14,11 @@ def counts(draw: Draw) -> Puzzle:
     facts = [draw.form(text["start"]).format(**opening)]
     than = draw.form(text["than"])
     steps = [draw.say(text["first"], **opening)]
-    for at in range(1, len(people)):
-        a, b, gap = people[at], people[at - 1], numbers[at] - numbers[at - 1]
+    for index in range(1, len(people)):
+        a, b, gap = people[index], people[index - 1], numbers[index] - numbers[index - 1]
         more, sign = ("more", "+") if gap > 0 else ("fewer", "-")
         facts.append(than.format(a=a, b=b, d=abs(gap), w=more, g=goods))
-        worked_out = f"{numbers[at - 1]} {sign} {abs(gap)} = {numbers[at]}"
+        worked_out = f"{numbers[index - 1]} {sign} {abs(gap)} = {numbers[index]}"
         steps.append(draw.say(text["then"], a=a, sum=worked_out, g=goods))
     word = draw.form(["most", "fewest"])
     best = max(numbers) if word == "most" else min(numbers)
@@ -27,8 +27,8 @@ def counts(draw: Draw) -> Puzzle:
     question = draw.question(answer, wrong, text.asks["count"], w=word, g=goods)
     size = "largest" if word == "most" else "smallest"
     steps.append(draw.say(text["best"], size=size, n=best, all=listed(list(map(str, numbers)))))
-    said = text["said"].format(w=word, g=goods, a=answer)
-    return Puzzle(facts, question, steps, said, answer, wrong, words().names)
+    conclusion = text["said"].format(w=word, g=goods, a=answer)
+    return Puzzle(facts, question, steps, conclusion, answer, wrong, words().names)
 
 
 def timetable(draw: Draw) -> Puzzle:
@@ -38,9 +38,9 @@ def timetable(draw: Draw) -> Puzzle:
     rides = draw.sample(words().vehicles, size)
     ends = draw.sample(range(6, 16), size)
     takes = [draw.rng.randint(2, 5) for _ in ends]
-    told = draw.form(text["ride"])
+    pattern = draw.form(text["ride"])
     rows = [(ride, end - took, took) for ride, end, took in zip(rides, ends, takes, strict=True)]
-    facts = [capital(told.format(r=ride, s=start, t=took)) for ride, start, took in rows]
+    facts = [capital(pattern.format(r=ride, s=start, t=took)) for ride, start, took in rows]
     steps = []
     for ride, start, took in rows:
         worked_out = f"{start} + {took} = {start + took}"
@@ -52,8 +52,8 @@ def timetable(draw: Draw) -> Puzzle:
     question = draw.question(answer, wrong, text.asks["arrives"], w=word)
     largest = "smallest" if word == "first" else "largest"
     steps.append(draw.say(text["best"], size=largest, n=best, all=listed(list(map(str, ends)))))
-    said = text["said"].format(w=word, r=answer)
-    return Puzzle(facts, question, steps, said, answer, wrong, words().vehicles)
+    conclusion = text["said"].format(w=word, r=answer)
+    return Puzzle(facts, question, steps, conclusion, answer, wrong, words().vehicles)
 
 
 def budget(draw: Draw) -> Puzzle:
@@ -65,18 +65,18 @@ def budget(draw: Draw) -> Puzzle:
     total, goal = have + more, draw.form(["can", "cannot"])
     low, high = list(range(1, total + 1)), list(range(total + 1, total + 7))
     prices = draw.sample(high if goal == "can" else low, len(things) - 1)
-    at = draw.rng.randrange(len(things))
-    prices.insert(at, draw.some(low if goal == "can" else high))
+    index = draw.rng.randrange(len(things))
+    prices.insert(index, draw.some(low if goal == "can" else high))
     rows = list(zip(things, prices, strict=True))
     cost = draw.form(text["cost"])
     facts = [gain.format(a=who, n=have, m=more)]
     facts += [cost.format(t=thing, p=price, a=who) for thing, price in rows]
-    answer, wrong = f"the {things[at]}", [f"the {thing}" for thing in but(things, things[at])]
+    answer, wrong = f"the {things[index]}", [f"the {thing}" for thing in but(things, things[index])]
     question = draw.question(answer, wrong, text.asks["thing"], a=who, w=goal)
     steps = [text["sum"].format(a=who, n=have, m=more, total=total)]
     for thing, price in rows:
         side = "more" if price > total else "not more"
         steps.append(draw.say(text["then"], t=thing, p=price, side=side, total=total))
-    said = text["said"].format(a=who, w=goal, t=answer)
+    conclusion = text["said"].format(a=who, w=goal, t=answer)
     pool = [f"the {thing}" for thing in words().things]
-    return Puzzle(facts, question, steps, said, answer, wrong, pool)
+    return Puzzle(facts, question, steps, conclusion, answer, wrong, pool)

@@ -15,24 +15,24 @@ def calendar(draw: Draw) -> Puzzle:
     if goal == "days":
         return days_between(draw, events, on, days[0])
     away, hops = draw.form(text["away"]), 1 if goal == "day" else 2
-    told, steps = [], [capital(text["start"].format(a=events[0], d=names[days[0]]))]
-    for at in range(hops):
+    statements, steps = [], [capital(text["start"].format(a=events[0], d=names[days[0]]))]
+    for index in range(hops):
         side, gap = draw.form(["after", "before"]), draw.rng.randint(2, 4)
-        passed = days_passed(days[at], gap, side)
+        passed = days_passed(days[index], gap, side)
         days.append(passed[-1])
-        told.append(away.format(a=events[at], b=events[at + 1], n=gap, side=side))
+        statements.append(away.format(a=events[index], b=events[index + 1], n=gap, side=side))
         way, direction = ", ".join(names[day] for day in passed), text["direction"][side]
         steps.append(draw.say(text["count"], n=gap, side=side, way=way, direction=direction))
-        if at + 1 < hops:
+        if index + 1 < hops:
             steps.append(capital(draw.say(text["then"], a=events[1], d=names[days[1]])))
-    told.insert(0, on.format(a=events[0], d=names[days[0]]))
-    facts = [capital(fact) for fact in draw.arranged(told)]
+    statements.insert(0, on.format(a=events[0], d=names[days[0]]))
+    facts = [capital(fact) for fact in draw.arranged(statements)]
     answer = names[days[-1]]
     near = [names[(days[-1] + shift) % 7] for shift in (1, -1)] + [names[day] for day in days[:-1]]
     wrong = but(list(dict.fromkeys(near)), answer)
     question = draw.question(answer, wrong, text.asks["day"], e=events[hops])
-    said = text["said"].format(a=events[hops], d=answer)
-    return Puzzle(facts, question, steps, said, answer, wrong, names)
+    conclusion = text["said"].format(a=events[hops], d=answer)
+    return Puzzle(facts, question, steps, conclusion, answer, wrong, names)
 
 
 def days_passed(day: int, gap: int, side: str) -> list[int]:
@@ -46,16 +46,16 @@ def days_between(draw: Draw, events: list[str], on: str, start: int) -> Puzzle:
     text, names = texts("days")["days_between"], words().days
     gap = draw.rng.randint(2, 6)
     days = [start, (start + gap) % 7, draw.rng.randrange(7)]
-    told = [on.format(a=event, d=names[day]) for event, day in zip(events, days, strict=True)]
-    facts = [capital(fact) for fact in draw.arranged(told)]
+    statements = [on.format(a=event, d=names[day]) for event, day in zip(events, days, strict=True)]
+    facts = [capital(fact) for fact in draw.arranged(statements)]
     answer, wrong = str(gap), [str(n) for n in (gap - 1, gap + 1)]
     question = draw.question(answer, wrong, text.asks["days"], a=events[0], e=events[1])
     first, last = names[days[0]], names[days[1]]
     ticks = ", ".join(f"{names[(start + n) % 7]} {n}" for n in range(1, gap + 1))
     opening = {"a": capital(events[0]), "b": events[1], "first": first, "last": last}
     steps = [draw.say(text["start"], **opening), draw.say(text["count"], ticks=ticks, first=first)]
-    said = text["said"].format(a=events[0], b=events[1], n=answer)
-    return Puzzle(facts, question, steps, said, answer, wrong, [str(n) for n in range(1, 9)])
+    conclusion = text["said"].format(a=events[0], b=events[1], n=answer)
+    return Puzzle(facts, question, steps, conclusion, answer, wrong, [str(n) for n in range(1, 9)])
 
 
 def free_days(draw: Draw) -> Puzzle:
@@ -63,23 +63,23 @@ def free_days(draw: Draw) -> Puzzle:
     text = texts("days")["free_days"]
     people = draw.sample(words().names, draw.form([2, 3]))
     days = draw.sample(words().days, 5 if len(people) == 2 else 4)
-    answer, others = days[0], days[1:]
+    answer, other_days = days[0], days[1:]
     # Who cannot come on each of the other days.
-    missing = draw.shuffled([people[at % len(people)] for at in range(len(others))])
-    away = list(zip(others, missing, strict=True))
+    missing = draw.shuffled([people[index % len(people)] for index in range(len(other_days))])
+    away = list(zip(other_days, missing, strict=True))
     free = {name: in_order([answer, *(d for d, out in away if out != name)]) for name in people}
-    told = draw.form(text["free"])
-    facts = [told.format(a=name, d=listed(free[name])) for name in people]
+    pattern = draw.form(text["free"])
+    facts = [pattern.format(a=name, d=listed(free[name])) for name in people]
     first, *rest = people
     left = free[first]
     steps = [draw.say(text["first"], a=first, d=listed(left))]
     for name in rest:
         left = [day for day in left if day in free[name]]
         steps.append(draw.say(text["then"], a=name, d=listed(left)))
-    wrong = [day for day in others if day in free[first]] or others
+    wrong = [day for day in other_days if day in free[first]] or other_days
     question = draw.question(answer, wrong, text.asks["meeting"])
-    said = text["said"].format(d=answer)
-    return Puzzle(facts, question, steps, said, answer, others, words().days)
+    conclusion = text["said"].format(d=answer)
+    return Puzzle(facts, question, steps, conclusion, answer, other_days, words().days)
 
 
 def in_order(days: list[str]) -> list[str]:
@@ -94,18 +94,18 @@ def busy_days(draw: Draw) -> Puzzle:
     start = draw.rng.randint(0, 7 - size)
     days = words().days[start : start + size]
     answer = draw.some(days)
-    others = but(days, answer)
+    other_days = but(days, answer)
     people = draw.sample(words().names, 2)
-    split = draw.rng.randint(1, len(others) - 1)
-    mixed = draw.shuffled(others)
+    split = draw.rng.randint(1, len(other_days) - 1)
+    mixed = draw.shuffled(other_days)
     busy = [listed(in_order(part)) for part in (mixed[:split], mixed[split:])]
-    intro, told = draw.form(text["intro"]), draw.form(text["busy"])
+    intro, pattern = draw.form(text["intro"]), draw.form(text["busy"])
     listed_days = listed(days, "or" if "meet" in intro else "and")
     facts = [intro.format(a=people[0], b=people[1], n=size, d=listed_days)]
     rows = list(zip(people, busy, strict=True))
-    facts += draw.arranged([told.format(a=name, d=part) for name, part in rows])
+    facts += draw.arranged([pattern.format(a=name, d=part) for name, part in rows])
     steps = [draw.say(text["then"], a=name, d=part) for name, part in rows]
     steps.append(draw.say(text["left"], days=listed(days), d=answer))
-    question = draw.question(answer, others, text.asks["meeting"])
-    said = text["said"].format(d=answer)
-    return Puzzle(facts, question, steps, said, answer, others, words().days)
+    question = draw.question(answer, other_days, text.asks["meeting"])
+    conclusion = text["said"].format(d=answer)
+    return Puzzle(facts, question, steps, conclusion, answer, other_days, words().days)

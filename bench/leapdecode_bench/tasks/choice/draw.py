@@ -64,7 +64,7 @@ class Draw:
 
         Every pair of forms stays in training.
         """
-        total = sum((at % 4 + 1) * mark for at, mark in enumerate(self.marks))
+        total = sum((position % 4 + 1) * mark for position, mark in enumerate(self.marks))
         return self.own_wording or total % RESERVED_SHARE == 0
 
     def some(self, choices: Sequence[T]) -> T:
@@ -101,7 +101,7 @@ class Draw:
         """
         if self.truth is None:
             return self.form(asks.open, asks.open_held_out).format(**words)
-        other = self.some(wrong)
-        self.candidate = answer if self.truth else other
+        other_answer = self.some(wrong)
+        self.candidate = answer if self.truth else other_answer
         text = self.form(asks.claim, asks.claim_held_out)
-        return text.format(x=self.candidate, y=other if self.truth else answer, **words)
+        return text.format(x=self.candidate, y=other_answer if self.truth else answer, **words)

@@ -20,23 +20,23 @@ def elimination(draw: Draw) -> Puzzle:
     clue = draw.form(list(text["clues"]))
     intro = draw.form(text["intro"])
     fields = dict(zip("abcxyz", people + things, strict=True)) | verbs
-    told = [pattern.format(**fields) for pattern in text["clues"][clue]]
+    statements = [pattern.format(**fields) for pattern in text["clues"][clue]]
     who, what = listed(draw.shuffled(people)), listed(draw.shuffled(things))
-    facts = [capital(intro.format(p=who, t=what, **verbs)), *draw.arranged(told)]
-    found = [things[place] for place in FOUND[clue]]
+    facts = [capital(intro.format(p=who, t=what, **verbs)), *draw.arranged(statements)]
+    owned = [things[number] for number in FOUND[clue]]
     target = 2 if clue == "two known" else draw.form([2, 1])
-    person, thing = people[target], found[target]
-    known = dict(zip(("a", "b", "c", "first", "second", "third"), people + found, strict=True))
-    steps = elimination_steps(draw, clue, target, known | verbs)
-    said = text["said"].format(a=person, t=thing, **verbs)
+    person, thing = people[target], owned[target]
+    names = dict(zip(("a", "b", "c", "first", "second", "third"), people + owned, strict=True))
+    steps = elimination_steps(draw, clue, target, names | verbs)
+    conclusion = text["said"].format(a=person, t=thing, **verbs)
     goal = draw.form(["what", "who"])
     if goal == "what":
         wrong = but(things, thing)
         question = draw.question(thing, wrong, text.asks[goal], p=person, **verbs)
-        return Puzzle(facts, capital(question), steps, said, thing, wrong, theme["things"])
+        return Puzzle(facts, capital(question), steps, conclusion, thing, wrong, theme["things"])
     wrong = but(people, person)
     question = draw.question(person, wrong, text.asks[goal], t=thing, **verbs)
-    return Puzzle(facts, question, steps, said, person, wrong, words().names)
+    return Puzzle(facts, question, steps, conclusion, person, wrong, words().names)
 
 
 def elimination_steps(draw: Draw, clue: str, target: int, fields: dict[str, Any]) -> list[str]:

@@ -15,21 +15,21 @@ def kinds_of(draw: Draw) -> Puzzle:
     pool = getattr(words(), trait["pool"])
     depth = draw.form([2, 1, 3])
     made_up = draw.sample(words().kinds, depth + 3)
-    chain, others = made_up[: depth + 1], made_up[depth + 1 :]
+    chain, other_kinds = made_up[: depth + 1], made_up[depth + 1 :]
     answer, *wrong = draw.sample(pool, 3 if draw.form([True, False]) else 2)
     is_a, every = draw.form(text["is_a"])
-    traits = [(chain[-1], answer), *zip(others, wrong, strict=False)]
-    told = [is_a.format(a=a, b=b) for a, b in pairwise(chain)]
-    told += [trait_fact(every, kind, value, trait) for kind, value in traits]
+    traits = [(chain[-1], answer), *zip(other_kinds, wrong, strict=False)]
+    statements = [is_a.format(a=a, b=b) for a, b in pairwise(chain)]
+    statements += [trait_fact(every, kind, value, trait) for kind, value in traits]
     pet = draw.some(words().pets)
-    known = {"n": pet, "k": chain[0]}
-    facts = [*draw.arranged(told), draw.form(text["named"]).format(**known)]
-    question = draw.question(answer, wrong, text.asks[trait["name"]], **known)
-    steps = [draw.say(text["start"], **known)]
+    names = {"n": pet, "k": chain[0]}
+    facts = [*draw.arranged(statements), draw.form(text["named"]).format(**names)]
+    question = draw.question(answer, wrong, text.asks[trait["name"]], **names)
+    steps = [draw.say(text["start"], **names)]
     steps += [draw.say(text["then"], a=a, b=b, n=pet) for a, b in pairwise(chain)]
     steps.append(trait_fact(draw.some(text["every"]), chain[-1], answer, trait))
-    said = f"{pet} {trait['trait'].format(v=answer)}"
-    return Puzzle(facts, question, steps, said, answer, wrong, pool)
+    conclusion = f"{pet} {trait['trait'].format(v=answer)}"
+    return Puzzle(facts, question, steps, conclusion, answer, wrong, pool)
 
 
 def trait_fact(every: str, kind: str, value: str, trait: dict[str, Any]) -> str:
@@ -45,14 +45,14 @@ def rules(draw: Draw) -> Puzzle:
     levels = draw.form([2, 1, 3])
     people = draw.sample(words().names, levels)
     places = draw.sample(words().places, 2 * levels)
-    now, other = draw.shuffled(draw.form(text["weather"]))
+    now, other_weather = draw.shuffled(draw.form(text["weather"]))
     rule = draw.form(text["rule"])
-    holds, fails = [now], [other]
-    for at, who in enumerate(people):
-        holds.append(text["goes"].format(who=who, p=places[2 * at]))
-        fails.append(text["goes"].format(who=who, p=places[2 * at + 1]))
-    told = [rule.format(c=c, d=d) for branch in (holds, fails) for c, d in pairwise(branch)]
-    facts = [capital(fact) for fact in draw.arranged(told)]
+    holds, fails = [now], [other_weather]
+    for index, who in enumerate(people):
+        holds.append(text["goes"].format(who=who, p=places[2 * index]))
+        fails.append(text["goes"].format(who=who, p=places[2 * index + 1]))
+    statements = [rule.format(c=c, d=d) for branch in (holds, fails) for c, d in pairwise(branch)]
+    facts = [capital(fact) for fact in draw.arranged(statements)]
     facts.append(draw.form(text["today"]).format(now=now, Now=capital(now)))
     answer, wrong = places[-2], [places[-1], *places[:-2]]
     question = draw.question(answer, wrong[:1], text.asks["goes"], who=people[-1])
@@ -90,8 +90,8 @@ def kinship(draw: Draw) -> Puzzle:
     right = (answer, base, cousin if goal == "grandchild" else base)  # a cousin is one too
     wrong = but([elder, parent, aunt, cousin, child], *right)
     question = draw.question(answer, wrong, text.asks["relative"], r=role, b=base)
-    said = text["said"].format(answer=answer, r=role, b=base)
-    return Puzzle(facts, question, steps, said, answer, wrong, pool)
+    conclusion = text["said"].format(answer=answer, r=role, b=base)
+    return Puzzle(facts, question, steps, conclusion, answer, wrong, pool)
 
 
 def kin(name: str, role: str) -> str:

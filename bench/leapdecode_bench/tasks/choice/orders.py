@@ -43,17 +43,17 @@ def ordering(draw: Draw) -> Puzzle:
     p, q = draw.shuffled([aim.path[0], aim.path[-1]])
     asks = text.asks["pair" if goal == "pair" else "extreme"]
     question = draw.question(aim.answer, aim.wrong, asks, w=aim.word, p=p, q=q)
-    links = [text["next_link" if at else "first_link"] for at in range(len(aim.path) - 1)]
+    links = [text["next_link" if index else "first_link"] for index in range(len(aim.path) - 1)]
     steps = [
         draw.say(link, a=a, b=b, r=aim.relation)
         for link, (a, b) in zip(links, pairwise(aim.path), strict=True)
     ]
     if goal == "second" or (goal != "pair" and draw.some([True, False])):
         steps.append(text["row"].format(ends=ends(goal, scale), people=", ".join(aim.path)))
-    said = text["said_pair" if goal == "pair" else "said"]
-    conclusion = said.format(answer=aim.answer, word=aim.word)
-    others = but(people, aim.answer)
-    return Puzzle(facts, question, steps, conclusion, aim.answer, others, words().names)
+    pattern = text["said_pair" if goal == "pair" else "said"]
+    conclusion = pattern.format(answer=aim.answer, word=aim.word)
+    wrong = but(people, aim.answer)
+    return Puzzle(facts, question, steps, conclusion, aim.answer, wrong, words().names)
 
 
 def extreme_aim(goal: str, scale: Scale, people: list[str]) -> Aim:
@@ -62,13 +62,13 @@ def extreme_aim(goal: str, scale: Scale, people: list[str]) -> Aim:
         return Aim(people[::-1], scale.less, scale.most, people[0], people[:0:-1])
     if goal == "least":
         return Aim(people, scale.more, scale.least, people[-1], people[:-1])
-    others = [people[0], *people[2:]]
-    return Aim(people, scale.more, f"second {scale.most}", people[1], others)
+    wrong = [people[0], *people[2:]]
+    return Aim(people, scale.more, f"second {scale.most}", people[1], wrong)
 
 
 def pair_aim(draw: Draw, scale: Scale, people: list[str]) -> Aim:
     """The upper one of two people who are no neighbours; or the lower one."""
-    gaps = [(at, gap) for gap in (2, 3) for at in range(len(people) - gap)]
+    gaps = [(index, gap) for gap in (2, 3) for index in range(len(people) - gap)]
     start, gap = draw.some(gaps)
     path, relation = people[start : start + gap + 1], scale.more
     if draw.some([True, False]):  # the question may also look from below
@@ -94,8 +94,8 @@ def order_facts(draw: Draw, scale: Scale, style: str, people: list[str]) -> list
     if style != "mixed":
         chosen = [style] * count
     pairs = list(pairwise(people))
-    found = []
+    facts = []
     for (high, low), way in zip(pairs, draw.shuffled(chosen), strict=True):
         fields = {"high": high, "low": low} | scale._asdict()
-        found.append(text[way].format(**fields))
-    return found
+        facts.append(text[way].format(**fields))
+    return facts

@@ -65,23 +65,23 @@ class Choice(Task):
             rng, split, family, None if kind == "multiple" else label == "yes"
         )
         steps = [*puzzle.steps, conclusion(draw, puzzle)]
-        shown, asked, texts = label, puzzle.question, dict[str, str]()
+        reply, question, texts = label, puzzle.question, dict[str, str]()
         if kind == "multiple":
             texts = options(draw, puzzle, label)
             lettered = (f"({letter}) {text}" for letter, text in texts.items())
-            shown, asked = puzzle.answer, " ".join([asked, *lettered])
+            reply, question = puzzle.answer, " ".join([question, *lettered])
         else:
             steps.append(verdict(draw, puzzle))
         skeleton = f"{family.__name__}/{kind}/{'.'.join(map(str, draw.marks))}"
         facts = {"answer": label, "labels": LABELS[kind], "options": texts, "skeleton": skeleton}
-        body = f"Question: {' '.join(puzzle.facts)} {asked}\nAnswer:"
-        return Example(kind, body, f" {' '.join(steps)} So the answer is {shown}.\n", facts)
+        body = f"Question: {' '.join(puzzle.facts)} {question}\nAnswer:"
+        return Example(kind, body, f" {' '.join(steps)} So the answer is {reply}.\n", facts)
 
     def score(self, example: Example, text: str) -> float:
         """1 where the answer behind the trigger is the right label or option's text, else 0."""
         reply = text.partition("\nQuestion:")[0]
-        said = final_choice(reply, example.facts["labels"], example.facts["options"])
-        return float(said == example.facts["answer"])
+        label = final_choice(reply, example.facts["labels"], example.facts["options"])
+        return float(label == example.facts["answer"])
 
 
 def draw_puzzle(
@@ -102,8 +102,8 @@ def options(draw: Draw, puzzle: Puzzle, label: str) -> dict[str, str]:
     """
     wrong = draw.shuffled(puzzle.wrong)[:3]
     wrong += draw.sample(but(puzzle.pool, puzzle.answer, *wrong), 3 - len(wrong))
-    place = LABELS["multiple"].index(label)
-    texts = [*wrong[:place], puzzle.answer, *wrong[place:]]
+    position = LABELS["multiple"].index(label)
+    texts = [*wrong[:position], puzzle.answer, *wrong[position:]]
     return dict(zip(LABELS["multiple"], texts, strict=True))
 
 
@@ -114,5 +114,5 @@ def conclusion(draw: Draw, puzzle: Puzzle) -> str:
 
 def verdict(draw: Draw, puzzle: Puzzle) -> str:
     """What the facts say, and whether the question says the same."""
-    said = f"{draw.candidate} {'indeed' if draw.truth else 'instead'}"
-    return f"The facts say {puzzle.answer} indeed. The question says {said}."
+    claim = f"{draw.candidate} {'indeed' if draw.truth else 'instead'}"
+    return f"The facts say {puzzle.answer} indeed. The question says {claim}."

@@ -55,8 +55,8 @@ class Text:
     asks: dict[str, Asks]
     patterns: dict[str, Any]
 
-    def __getitem__(self, place: str) -> Any:
-        return self.patterns[place]
+    def __getitem__(self, name: str) -> Any:
+        return self.patterns[name]
 
 
 @functools.cache
@@ -68,8 +68,8 @@ def words() -> Words:
 @functools.cache
 def texts(file: str) -> dict[str, Text]:
     """What the families of one file say, by their names: those of `orders.py` from "orders"."""
-    found = {}
+    by_family = {}
     for family, patterns in load_toml(f"choice/{file}.toml").items():
         asks = {name: Asks(**table) for name, table in patterns["asks"].items()}
-        found[family] = Text(asks, patterns)
-    return found
+        by_family[family] = Text(asks, patterns)
+    return by_family

@@ -34,10 +34,10 @@ def calls(rng: random.Random, plan: Plan) -> list[Call]:
         if plan.parameter and plan.predicate:
             operand = operand_value(rng, plan.source, plan.predicate)
         tests.append((argument_value(rng, plan, operand, share), operand))
-    tests += [(given, plan.operand) for given in edge_values(plan)]
+    tests += [(argument, plan.operand) for argument in edge_values(plan)]
     return [
-        ((given, operand) if plan.parameter else (given,), expected(plan, given, operand))
-        for given, operand in tests
+        ((argument, operand) if plan.parameter else (argument,), expected(plan, argument, operand))
+        for argument, operand in tests
     ]
 
 
@@ -55,15 +55,15 @@ def edge_values(plan: Plan) -> list[Any]:
     return edges.get(plan.source.key, [""])
 
 
-def expected(plan: Plan, given: Any, operand: Any) -> Any:
+def expected(plan: Plan, argument: Any, operand: Any) -> Any:
     """What the function must return, by the meaning of its parts."""
-    every = list(plan.source.elements(given))
-    wanted = [x for x in every if not plan.predicate or plan.predicate.check(x, operand)]
+    every = list(plan.source.elements(argument))
+    chosen = [x for x in every if not plan.predicate or plan.predicate.check(x, operand)]
     if plan.aggregate.key == "any":
-        return bool(wanted)
+        return bool(chosen)
     if plan.aggregate.key == "all":
-        return len(wanted) == len(every)
-    return plan.aggregate.result([plan.change.change(x, plan.step) for x in wanted])
+        return len(chosen) == len(every)
+    return plan.aggregate.result([plan.change.change(x, plan.step) for x in chosen])
 
 
 def argument_value(rng: random.Random, plan: Plan, operand: Any, share: float) -> Any:
@@ -72,9 +72,11 @@ def argument_value(rng: random.Random, plan: Plan, operand: Any, share: float) -
         return rng.randint(8, 14) if share in (0.0, 1.0) else rng.randint(0, 14)
     pool = elements(plan.source, operand)
     matching = [x for x in pool if plan.predicate is None or plan.predicate.check(x, operand)]
-    others = [x for x in pool if x not in matching]
+    not_matching = [x for x in pool if x not in matching]
     picked = [
-        rng.choice(matching if (rng.random() < share and matching) or not others else others)
+        rng.choice(
+            matching if (rng.random() < share and matching) or not not_matching else not_matching
+        )
         for _ in range(rng.randint(2, 6))
     ]
     return holding(rng, plan.source.key, picked)

@@ -122,8 +122,8 @@ def in_two_steps(ends: list[str]) -> Style:
     """A list of the wanted values in a variable `$c`, then the rest."""
 
     def style(rng: random.Random, plan: Plan) -> list[str]:
-        made = listed(plan, pieces(rng, plan))
-        return [f"{plan.chosen} = {made}", *(plan.fill(end, c=plan.chosen) for end in ends)]
+        values = listed(plan, pieces(rng, plan))
+        return [f"{plan.chosen} = {values}", *(plan.fill(end, c=plan.chosen) for end in ends)]
 
     return style
 
@@ -151,9 +151,9 @@ def extreme(sign: str) -> Style:
 
     def style(rng: random.Random, plan: Plan) -> list[str]:
         changed = plan.change.key != "same"
-        seen = "current" if changed else "$x"
+        element = "current" if changed else "$x"
         step = ["current = $v"] if changed else []
-        step += [f"if best is None or {seen} {sign} best:", f"    best = {seen}"]
+        step += [f"if best is None or {element} {sign} best:", f"    best = {element}"]
         return loop(rng, plan, "best = None", step, "return best")
 
     return style

@@ -96,32 +96,32 @@ def write_class(rng: random.Random, held_out: bool) -> WrittenClass:
     fields = {"C": name, "c": name.lower(), "t": thing, "ts": things}
     begin = method_text("__init__", *rng.choice(of.begins))
     summary = rng.choice(of.summaries)
-    shown = len(methods) - rng.randint(*OPEN)
-    written, wordings = write_methods(rng, methods, shown, held_out)
+    num_shown = len(methods) - rng.randint(*OPEN)
+    written, wordings = write_methods(rng, methods, num_shown, held_out)
     names = [method.name.format_map(fields) for method in methods]
     first = f'class {{C}}:\n    """{summary}: {", ".join(names[:-1])} and {names[-1]}."""'
     texts = [piece.format_map(fields) for piece in (first, begin, *written)]
     return WrittenClass(
-        head="\n\n".join(texts[: shown + 2]),
-        body="\n\n" + "\n\n".join(texts[shown + 2 :]) + "\n",
+        head="\n\n".join(texts[: num_shown + 2]),
+        body="\n\n" + "\n\n".join(texts[num_shown + 2 :]) + "\n",
         methods=names,
-        open=[known_texts(method, fields) for method in methods[shown:]],
+        open=[known_texts(method, fields) for method in methods[num_shown:]],
         skeleton=skeleton(of, methods),
         wordings=wordings,
     )
 
 
 def write_methods(
-    rng: random.Random, methods: list[Method], shown: int, held_out: bool
+    rng: random.Random, methods: list[Method], num_shown: int, held_out: bool
 ) -> tuple[list[str], list[str]]:
     """The methods' texts, still with their fields open, and the sentence that documents each.
 
     A held-out class has a new wording in the half that is to be written.
     """
-    surely = rng.randrange(shown, len(methods))
+    surely = rng.randrange(num_shown, len(methods))
     texts, wordings = [], []
-    for place, method in enumerate(methods):
-        fresh = held_out and (place == surely or rng.random() < HELD_OUT_DOCUMENT)
+    for number, method in enumerate(methods):
+        fresh = held_out and (number == surely or rng.random() < HELD_OUT_DOCUMENT)
         document = method.documents[-1] if fresh else rng.choice(method.documents[:-1])
         wordings.append(document)
         body = rng.choice(method.bodies)

@@ -52,8 +52,8 @@ def families() -> tuple[Family, ...]:
 
 def _family(table: dict[str, Any], shared: dict[str, list[list[str]]]) -> Family:
     arguments = table["arguments"]  # names of its own, or what several families have
-    found = shared[arguments] if isinstance(arguments, str) else arguments
-    return Family(**table | {"arguments": found})
+    rows = shared[arguments] if isinstance(arguments, str) else arguments
+    return Family(**table | {"arguments": rows})
 
 
 def write_family(rng: random.Random, held_out: bool) -> Written:
@@ -80,22 +80,22 @@ def calls(rng: random.Random, family: Family) -> list[Call]:
     """Six calls with their results, of which not all are the same."""
     inputs, reference = INPUTS[family.key], REFERENCES[family.key]
     while True:
-        given = [inputs(rng) for _ in range(CALLS)]
-        tests = [(arguments, reference(*arguments)) for arguments in given]
+        drawn = [inputs(rng) for _ in range(CALLS)]
+        tests = [(arguments, reference(*arguments)) for arguments in drawn]
         if len({repr(expected) for _, expected in tests}) > 1:
             return tests
 
 
-def edges(family: Family, given: tuple[Any, ...]) -> list[Call]:
-    """Calls with one of the arguments `given` at an edge, with results."""
+def edges(family: Family, arguments_of_call: tuple[Any, ...]) -> list[Call]:
+    """Calls with one of its arguments at an edge, with results."""
     if family.key in OPEN_EDGES:
         return []
     reference = REFERENCES[family.key]
-    found = []
-    for place, argument in enumerate(given):
+    edge_calls = []
+    for position, argument in enumerate(arguments_of_call):
         for edge in EDGES.get(type(argument), []):
-            arguments = (*given[:place], edge, *given[place + 1 :])
+            arguments = (*arguments_of_call[:position], edge, *arguments_of_call[position + 1 :])
             # Where it is not defined, there is no call.
             with contextlib.suppress(ValueError, IndexError, ZeroDivisionError):
-                found.append((arguments, reference(*arguments)))
-    return found
+                edge_calls.append((arguments, reference(*arguments)))
+    return edge_calls

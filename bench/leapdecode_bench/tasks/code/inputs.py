@@ -61,8 +61,8 @@ def sentence(rng: random.Random) -> tuple[str]:
 def text(rng: random.Random) -> tuple[str]:
     """A word, or a few."""
     pool = grammar().words
-    one = rng.choice(pool)
-    return (rng.choice((one, " ".join(rng.choice(pool) for _ in range(rng.randint(2, 4))))),)
+    single = rng.choice(pool)
+    return (rng.choice((single, " ".join(rng.choice(pool) for _ in range(rng.randint(2, 4))))),)
 
 
 def word(rng: random.Random) -> tuple[str]:
@@ -82,8 +82,8 @@ def table(rng: random.Random) -> tuple[dict[str, int]]:
 
 def limited_table(rng: random.Random) -> tuple[dict[str, int], int]:
     """A dictionary of numbers and a limit, often one of them."""
-    (given,) = table(rng)
-    return given, rng.choice((*given.values(), rng.randint(5, 25)))
+    (numbers_by_key,) = table(rng)
+    return numbers_by_key, rng.choice((*numbers_by_key.values(), rng.randint(5, 25)))
 
 
 def two_tables(rng: random.Random) -> tuple[dict[str, int], ...]:

@@ -20,10 +20,10 @@ def is_held_out(name: str) -> bool:
 def library_files(held_out: bool) -> list[Path]:
     """The running Python's standard-library modules of one split, sorted."""
     root = Path(sysconfig.get_paths()["stdlib"])
-    found = []
+    files = []
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root)
-        wanted = is_held_out(parts.as_posix()) == held_out
-        if wanted and not SKIPPED.intersection(parts.parts):
-            found.append(path)
-    return found
+        in_split = is_held_out(parts.as_posix()) == held_out
+        if in_split and not SKIPPED.intersection(parts.parts):
+            files.append(path)
+    return files

@@ -36,9 +36,12 @@ def steps_to_one(n: int) -> int:
     return steps
 
 
-def by_length(given: list[str]) -> dict[int, list[str]]:
+def by_length(words: list[str]) -> dict[int, list[str]]:
     """The words of each length."""
-    return {len(word): [other for other in given if len(other) == len(word)] for word in given}
+    return {
+        len(word): [same_length for same_length in words if len(same_length) == len(word)]
+        for word in words
+    }
 
 
 def added(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
@@ -53,7 +56,7 @@ def pieces(items: list[Any], size: int) -> list[list[Any]]:
 
 def running_totals(values: list[int]) -> list[int]:
     """The sums of the first 1, 2, 3, ... values."""
-    return [sum(values[: place + 1]) for place in range(len(values))]
+    return [sum(values[: end + 1]) for end in range(len(values))]
 
 
 NUMBERS: dict[str, Callable[..., Any]] = {

@@ -13,9 +13,9 @@ def function_body(text: str) -> str:
     belongs to it.
     """
     first, *lines = text.split("\n")
-    for place, line in enumerate(lines):
+    for number, line in enumerate(lines):
         if line.strip() and not line.startswith((" ", "\t")):
-            lines = lines[:place]
+            lines = lines[:number]
             break
     return "\n".join([first, *lines]) + "\n"
 
@@ -25,8 +25,10 @@ def passes(facts: dict[str, Any], source: str) -> bool:
 
     Results are compared here, out of the program's reach.
     """
-    found = sandbox.call(source, facts["function"], [arguments for arguments, _ in facts["tests"]])
-    return found == [expected for _, expected in facts["tests"]]
+    results = sandbox.call(
+        source, facts["function"], [arguments for arguments, _ in facts["tests"]]
+    )
+    return results == [expected for _, expected in facts["tests"]]
 
 
 def completes(facts: dict[str, Any], source: str) -> bool:
@@ -34,9 +36,9 @@ def completes(facts: dict[str, Any], source: str) -> bool:
     written = methods_of(source)
     if list(written) != ["__init__", *facts["methods"]]:
         return False
-    known = [known_trees(texts) for texts in facts["open"]]
-    names = facts["methods"][-len(known) :]
-    return all(written[name] in trees for name, trees in zip(names, known, strict=True))
+    known_methods = [known_trees(texts) for texts in facts["open"]]
+    names = facts["methods"][-len(known_methods) :]
+    return all(written[name] in trees for name, trees in zip(names, known_methods, strict=True))
 
 
 def known_trees(texts: list[str]) -> set[str]:
@@ -57,8 +59,8 @@ def methods_of(source: str) -> dict[str, str]:
         return {}
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     parts = [part for part in body[0].body if isinstance(part, functions)]
-    found = {part.name: undocumented(part) for part in parts}
-    return found if len(found) == len(parts) else {}
+    methods = {part.name: undocumented(part) for part in parts}
+    return methods if len(methods) == len(parts) else {}
 
 
 def undocumented(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

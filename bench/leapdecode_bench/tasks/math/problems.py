@@ -78,8 +78,8 @@ def draw_wordings(
     """
     surely = rng.randrange(len(chain))
     drawn = []
-    for place, event in enumerate(chain):
-        fresh = split == "held_out" and (place == surely or rng.random() < HELD_OUT_WORDING)
+    for number, event in enumerate(chain):
+        fresh = split == "held_out" and (number == surely or rng.random() < HELD_OUT_WORDING)
         choices = event.held_out if fresh else event.train
         index = rng.randrange(len(choices))
         drawn.append((f"{event.name}.{'h' if fresh else 't'}{index}", choices[index]))
@@ -92,7 +92,7 @@ def sentence(template: str, fields: dict[str, Any]) -> str:
     `{eq}` may be left open.
     """
     text = template.format_map(fields)
-    return re.sub(r"(^|[.?] )([a-z])", lambda found: found.group(1) + found.group(2).upper(), text)
+    return re.sub(r"(^|[.?] )([a-z])", lambda match: match.group(1) + match.group(2).upper(), text)
 
 
 def draw_problem(rng: random.Random, split: Split, most_steps: int = 6) -> Problem:
@@ -113,7 +113,7 @@ def _tell(rng: random.Random, split: Split, chain: Sequence[Event]) -> Problem:
     places = rng.sample(words().places, len(words().places))
     n = rng.randint(6, 60)
     story: list[str] = []
-    asked: list[Asked] = []
+    steps: list[Asked] = []
     wordings = draw_wordings(rng, split, chain)
     for event, (_, wording) in zip(chain, wordings, strict=True):
         numbers, sums = draw(rng, event, n)
@@ -121,21 +121,21 @@ def _tell(rng: random.Random, split: Split, chain: Sequence[Event]) -> Problem:
         fields["times"] = "twice" if numbers.get("k") == 2 else f"{numbers.get('k')} times"
         fields["lead"] = words().leads[event.world].format_map(fields)
         story.append(sentence(wording, fields))
-        asked += [_asked(fields, each, step) for each, step in zip(sums, event.steps, strict=True)]
+        steps += [_asked(fields, each, step) for each, step in zip(sums, event.steps, strict=True)]
         n = sums[-1].result if sums else n
         if event.world != "people":  # these stay where they are
             places.append(places.pop(0))
         if event.shift:
             fields |= {"a": fields["c"], "c": people.pop()}
     skeleton = f"{chain[0].world}: " + " ".join(name for name, _ in wordings)
-    return Problem(" ".join(story), asked, skeleton)
+    return Problem(" ".join(story), steps, skeleton)
 
 
 def _cast(rng: random.Random, people: list[str]) -> dict[str, Any]:
     """The fields that are the same in a whole story; four of the `people` are taken."""
-    box, one = rng.choice(words().boxes)
+    box, container = rng.choice(words().boxes)
     taken = {letter: people.pop() for letter in "abcd"}
-    return {**taken, "x": rng.choice(words().things), "box": box, "one": one, "eq": "{eq}"}
+    return {**taken, "x": rng.choice(words().things), "box": box, "one": container, "eq": "{eq}"}
 
 
 def _asked(fields: dict[str, Any], each: Sum, step: Step) -> Asked:

@@ -125,16 +125,16 @@ def draw(rng: random.Random, event: Event, n: int) -> Drawn:
 def spoil(rng: random.Random, right: Sum) -> tuple[str, Sum]:
     """What is made wrong (a result, a number, the operation), and the sum that comes of it."""
     while True:
-        how = rng.choice(("result", "result", "number", "operation"))
+        mistake = rng.choice(("result", "result", "number", "operation"))
         off = rng.choice((-10, -2, -1, 1, 2, 10))
         try:
-            if how == "result":
+            if mistake == "result":
                 wrong = Sum(right.left, right.op, right.right, right.result + off)
-            elif how == "number":
+            elif mistake == "number":
                 wrong = add(right.left, right.op, right.right + off)
             else:
                 wrong = add(right.left, OTHER_OPERATION[right.op], right.right)
         except Unfit:
             continue
         if wrong.result > 0 and wrong.right > 1 and wrong.result != right.result:
-            return how, wrong
+            return mistake, wrong

@@ -42,9 +42,9 @@ class Math(Task):
         if kind == "rationale":
             return _rationale(rng, draw_problem(rng, split))
         problem = draw_problem(rng, split, most_steps=4)
-        place = rng.randrange(len(problem.steps))
+        number = rng.randrange(len(problem.steps))
         steps = {"sub_question": _sub_question, "sub_answer": _sub_answer, "value": _value}
-        return steps[kind](rng, problem, place)
+        return steps[kind](rng, problem, number)
 
     def score(self, example: Example, text: str) -> float | None:
         """1.0 for the right number, an accepted sub-question, or a value on the right side of 5.5.
@@ -77,45 +77,47 @@ def _rationale(rng: random.Random, problem: Problem) -> Example:
     return Example("rationale", rationale_prompt(problem.question), completion, facts)
 
 
-def _sub_question(rng: random.Random, problem: Problem, place: int) -> Example:
+def _sub_question(rng: random.Random, problem: Problem, number: int) -> Example:
     """A step to ask for, after those before it."""
     pairs = [
-        (_ask(rng, problem, at), _answer(rng, problem, at, problem.steps[at].sum))
-        for at in range(place)
+        (_ask(rng, problem, earlier), _answer(rng, problem, earlier, problem.steps[earlier].sum))
+        for earlier in range(number)
     ]
-    questions = [_announce(problem, place, asked) for asked in problem.steps[place].questions]
+    questions = [
+        _announce(problem, number, question) for question in problem.steps[number].questions
+    ]
     facts = {
         "accepted": [_normal(question) for question in questions],
         "skeleton": problem.skeleton,
     }
     body = sub_question_prompt(problem.question, state_text(pairs))
-    return Example("sub_question", body, f" {_ask(rng, problem, place)}\n", facts)
+    return Example("sub_question", body, f" {_ask(rng, problem, number)}\n", facts)
 
 
-def _sub_answer(rng: random.Random, problem: Problem, place: int) -> Example:
+def _sub_answer(rng: random.Random, problem: Problem, number: int) -> Example:
     """A step to answer."""
-    right = problem.steps[place].sum
-    body = sub_answer_prompt(problem.question, _ask(rng, problem, place))
+    right = problem.steps[number].sum
+    body = sub_answer_prompt(problem.question, _ask(rng, problem, number))
     facts = {
         "answer": right.result,
-        "last": place == len(problem.steps) - 1,
+        "last": number == len(problem.steps) - 1,
         "skeleton": problem.skeleton,
     }
-    return Example("sub_answer", body, f" {_answer(rng, problem, place, right)}\n", facts)
+    return Example("sub_answer", body, f" {_answer(rng, problem, number, right)}\n", facts)
 
 
-def _value(rng: random.Random, problem: Problem, place: int) -> Example:
+def _value(rng: random.Random, problem: Problem, number: int) -> Example:
     """A step's answer, right or wrong, to value."""
-    right, last = problem.steps[place].sum, place == len(problem.steps) - 1
+    right, last = problem.steps[number].sum, number == len(problem.steps) - 1
     is_right = rng.random() < 0.5
-    how, shown = ("", right) if is_right else spoil(rng, right)
-    value = rng.choice(((9, 10) if last else (7, 8)) if is_right else WRONG_VALUES[how])
+    mistake, given_sum = ("", right) if is_right else spoil(rng, right)
+    value = rng.choice(((9, 10) if last else (7, 8)) if is_right else WRONG_VALUES[mistake])
     # The same word behind equal results: a small model finds it by copying.
     verdict = "indeed" if is_right else "instead"
     pattern = f"{rng.choice(words().needed)} {rng.choice(words().found)}"
-    reason = pattern.format(right=right, shown=shown.result, verdict=verdict)
-    asked = _ask(rng, problem, place)
-    body = value_prompt(problem.question, asked, _answer(rng, problem, place, shown))
+    reason = pattern.format(right=right, shown=given_sum.result, verdict=verdict)
+    question = _ask(rng, problem, number)
+    body = value_prompt(problem.question, question, _answer(rng, problem, number, given_sum))
     facts = {"right": is_right, "skeleton": problem.skeleton}
     return Example("value", body, f" {reason} So the number is {value}.\n", facts)
 
@@ -126,21 +128,23 @@ def _opening(answer: str) -> str:
     return " ".join([plain[0], *plain[-2:]])
 
 
-def _ask(rng: random.Random, problem: Problem, place: int) -> str:
+def _ask(rng: random.Random, problem: Problem, number: int) -> str:
     """One of a step's sub-questions."""
-    return _announce(problem, place, rng.choice(problem.steps[place].questions))
+    return _announce(problem, number, rng.choice(problem.steps[number].questions))
 
 
-def _announce(problem: Problem, place: int, asked: str) -> str:
+def _announce(problem: Problem, number: int, question: str) -> str:
     """A sub-question; the last step's with the announcement that it answers the whole question."""
-    return LAST + asked[0].lower() + asked[1:] if place == len(problem.steps) - 1 else asked
+    return (
+        LAST + question[0].lower() + question[1:] if number == len(problem.steps) - 1 else question
+    )
 
 
-def _answer(rng: random.Random, problem: Problem, place: int, shown: Sum) -> str:
+def _answer(rng: random.Random, problem: Problem, number: int, given_sum: Sum) -> str:
     """One of a step's answers with the sum `shown`, right or wrong."""
-    answered = rng.choice(problem.steps[place].answers).format(eq=shown)
-    last = place == len(problem.steps) - 1
-    return f"{answered} So the answer is {shown.result}." if last else answered
+    answered = rng.choice(problem.steps[number].answers).format(eq=given_sum)
+    last = number == len(problem.steps) - 1
+    return f"{answered} So the answer is {given_sum.result}." if last else answered
 
 
 def _normal(question: str) -> str:

@@ -120,8 +120,10 @@ def sentences_kept(example: Example, text: str) -> float:
     ends, paragraphs = example.facts["ends"], paragraphs_of(text)
     if paragraphs is None or len(paragraphs) != len(ends):
         return 0.0
-    kept = sum(ends_with(paragraph, end) for paragraph, end in zip(paragraphs, ends, strict=True))
-    return kept / len(ends)
+    num_kept = sum(
+        ends_with(paragraph, end) for paragraph, end in zip(paragraphs, ends, strict=True)
+    )
+    return num_kept / len(ends)
 
 
 def ends_with(paragraph: str, sentence: str) -> bool:

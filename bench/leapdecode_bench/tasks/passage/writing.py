@@ -59,12 +59,12 @@ def ends(rng: random.Random, split: Split) -> list[End]:
     def has(end: End) -> set[str]:
         return {end.subject, end.thing, end.skeleton.split("/")[0]}
 
-    found: list[End] = []
-    while len(found) < 4:
+    sentences: list[End] = []
+    while len(sentences) < 4:
         end = end_sentence(rng, split)
-        if not any(has(end) & has(other) for other in found):
-            found.append(end)
-    return found
+        if not any(has(end) & has(earlier) for earlier in sentences):
+            sentences.append(end)
+    return sentences
 
 
 def end_sentence(rng: random.Random, split: Split) -> End:
@@ -118,24 +118,24 @@ def paragraphs(rng: random.Random, final: list[End], subjects: list[str]) -> lis
     """
     leads = rng.sample(words().leads, len(final))
     middles = rng.sample(words().middles, len(final))
-    found = []
+    paragraphs_written = []
     for number, (end, subject) in enumerate(zip(final, subjects, strict=True)):
         opener = rng.choice(words().openers[number]) if rng.random() < OPENED else ""
         sentences = [capital(opener + fill(rng, leads[number], subject, end.thing))]
         if rng.random() < PADDED:
             sentences.append(fill(rng, middles[number], subject, end.thing))
-        found.append(" ".join([*sentences, end.text]))
-    return found
+        paragraphs_written.append(" ".join([*sentences, end.text]))
+    return paragraphs_written
 
 
 def analysis(rng: random.Random, final: list[End], subjects: list[str], score: int) -> str:
     """What a reader finds in each paragraph, how many are coherent, the score in the last line."""
     reads = words().reads
     patterns = [*rng.sample(reads, len(reads)), rng.choice(reads)]  # one alone would repeat itself
-    found = []
+    findings = []
     for nth, pattern, end, subject in zip(words().nth, patterns, final, subjects, strict=True):
         verdict = "indeed" if subject == end.subject else "instead"
-        found.append(pattern.format(nth=nth, x=subject, s=end.subject, verdict=verdict))
-    kept = sum(subject == end.subject for subject, end in zip(subjects, final, strict=True))
-    found.append(rng.choice(words().totals).format(k=kept))
-    return f"{' '.join(found)}\nThus the coherency score is {score}."
+        findings.append(pattern.format(nth=nth, x=subject, s=end.subject, verdict=verdict))
+    num_kept = sum(subject == end.subject for subject, end in zip(subjects, final, strict=True))
+    findings.append(rng.choice(words().totals).format(k=num_kept))
+    return f"{' '.join(findings)}\nThus the coherency score is {score}."

@@ -22,12 +22,12 @@ class Aqua(Choice):
 
     def item(self, row: Row) -> Item:
         """The question with its options; the right label."""
-        asked, key = row.text("question").strip(), row.text("correct").strip()
-        found = [_OPTION.match(option) for option in row.texts("options", least=2)]
-        if not all(found):
+        question, key = row.text("question").strip(), row.text("correct").strip()
+        matches = [_OPTION.match(option) for option in row.texts("options", least=2)]
+        if not all(matches):
             row.refuse("options", 'must be texts as "A)21"')
-        options = {one.group(1): one.group(2) for one in found if one}
+        options = {match.group(1): match.group(2) for match in matches if match}
         if key not in options:
             row.refuse("correct", f"must be one of {', '.join(options)}, not {key!r}")
-        facts = {"question": asked, "options": options, "answer": key}
-        return Item("", choices(asked, options), facts=facts)
+        facts = {"question": question, "options": options, "answer": key}
+        return Item("", choices(question, options), facts=facts)

@@ -41,7 +41,10 @@ class Blocksworld6(PublicSet):
         if steps is not MISSING and (not isinstance(steps, int) or isinstance(steps, bool)):
             row.refuse("2", "must be the number of steps")
         state, text = problem.state, statement(problem)
-        facts: dict[str, Any] = {"towers": [list(one) for one in state.towers], "hand": state.hand}
+        facts: dict[str, Any] = {
+            "towers": [list(tower) for tower in state.towers],
+            "hand": state.hand,
+        }
         facts |= {"goal": [list(pair) for pair in problem.goal], "question": text}
         return Item(named.name, plan_prompt(text), facts=facts)
 
@@ -55,11 +58,13 @@ class Blocksworld6(PublicSet):
 
     def demonstrations(self, count: int) -> str:
         """The published rules, and problems of this library with their plans."""
-        shown = Blocksworld().examples("train", count, "plan")
-        return header() + "".join(one.body + one.completion + SEPARATOR for one in shown)
+        examples = Blocksworld().examples("train", count, "plan")
+        return header() + "".join(
+            example.body + example.completion + SEPARATOR for example in examples
+        )
 
 
 def _found(named: Path, listing: Path) -> Path | None:
     """The file of a name that is relative to some folder above the list."""
     places = [parent / named for parent in (*listing.absolute().parents, Path())]
-    return next((place for place in places if place.is_file()), None)
+    return next((path for path in places if path.is_file()), None)

@@ -29,7 +29,11 @@ class CreativeWriting(PublicSet):
 
     def item(self, row: Row) -> Item:
         """The published prompt; the four sentences."""
-        ends = [one.strip() for one in _BETWEEN.split(row.text("text").strip()) if one.strip()]
+        ends = [
+            sentence.strip()
+            for sentence in _BETWEEN.split(row.text("text").strip())
+            if sentence.strip()
+        ]
         if len(ends) != COUNT:
             row.refuse("text", f"must hold {COUNT} sentences, not {len(ends)}")
         return Item("", passage_prompt(ends), facts={"ends": ends, "question": "\n".join(ends)})

@@ -41,5 +41,5 @@ def _options(row: Row) -> dict[str, str]:
         return dict(zip(labels, texts, strict=True))
     if not isinstance(listed, list) or len(listed) < 2:
         row.refuse("question.choices", "must be a list of two or more options")
-    places = [f"question.choices.{place}" for place in range(len(listed))]
-    return {row.text(f"{place}.label"): row.text(f"{place}.text") for place in places}
+    places = [f"question.choices.{option}" for option in range(len(listed))]
+    return {row.text(f"{option}.label"): row.text(f"{option}.text") for option in places}

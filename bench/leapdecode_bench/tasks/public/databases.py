@@ -23,10 +23,10 @@ def opened(path: Path) -> sqlite3.Connection:
 
 def schema(path: Path) -> str:
     """The statements that make the tables, a table a paragraph; raises `sqlite3.Error`."""
-    asked = "SELECT sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL ORDER BY rowid"
+    query = "SELECT sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL ORDER BY rowid"
     with closing(opened(path)) as database:
-        found = [str(row[0]).strip() for row in database.execute(asked)]
-    return "\n".join(f"{one};" for one in found)
+        statements = [str(row[0]).strip() for row in database.execute(query)]
+    return "\n".join(f"{statement};" for statement in statements)
 
 
 def result(path: Path, query: str) -> Result:
@@ -48,5 +48,5 @@ def result(path: Path, query: str) -> Result:
 def same_result(path: Path, query: str, reference: str) -> bool:
     """Whether a query gives what the reference gives; the order counts where it is asked for."""
     ordered = "ORDER BY" in reference.upper()
-    wanted, given = (normal(result(path, one), ordered) for one in (reference, query))
-    return given is not None and wanted == given
+    expected, actual = (normal(result(path, sql), ordered) for sql in (reference, query))
+    return actual is not None and expected == actual

@@ -25,15 +25,15 @@ class Gsm8k(Reasoned):
 
     def item(self, row: Row) -> Item:
         """The question; the number behind "####"."""
-        asked, answer = row.text("question"), row.text("answer")
-        found = _RESULT.search(answer)
-        right = final_number(f"the answer is {found.group(1)}") if found else None
-        if found is None or right is None:
+        text, answer = row.text("question"), row.text("answer")
+        match = _RESULT.search(answer)
+        right = final_number(f"the answer is {match.group(1)}") if match else None
+        if match is None or right is None:
             row.refuse("answer", 'must end with "#### " and a number')
-        rationale = SUMS.sub("", answer[: found.start()]).strip()
-        asked = " ".join(asked.split())
-        facts = {"question": asked, "answer": right, "reference": rationale}
-        return Item("", question(asked), facts=facts)
+        rationale = SUMS.sub("", answer[: match.start()]).strip()
+        text = " ".join(text.split())
+        facts = {"question": text, "answer": right, "reference": rationale}
+        return Item("", question(text), facts=facts)
 
     def score(self, item: Item, text: str) -> float:
         """1 for the right number, else 0."""

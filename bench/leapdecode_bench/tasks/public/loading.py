@@ -47,23 +47,23 @@ def is_public(name: str) -> bool:
 
 def named(name: str, data: Path | None = None, option: str = "--tasks") -> Source:
     """What "SET=FILE", "SET/GROUP=FILE" or "SET" names; without FILE in the folder `data`."""
-    asked, equals, path = name.partition("=")
-    found = find(asked.partition("/")[0])
+    set_name, equals, path = name.partition("=")
+    public_set = find(set_name.partition("/")[0])
     if equals and not path:
-        raise OptionError(f"{option} {name} names no file; write {asked}=FILE")
-    place = Path(path) if path else None
-    if place is None and data is not None:
-        place = in_folder(found, data)
-    return source_of(asked, found, place)
+        raise OptionError(f"{option} {name} names no file; write {set_name}=FILE")
+    file = Path(path) if path else None
+    if file is None and data is not None:
+        file = in_folder(public_set, data)
+    return source_of(set_name, public_set, file)
 
 
-def source_of(name: str, found: PublicSet, path: Path | None) -> Source:
+def source_of(name: str, public_set: PublicSet, path: Path | None) -> Source:
     """The source of "SET" or "SET/GROUP"; raises `UnknownName` for a group that the set lacks."""
     _, _, group = name.partition("/")
-    if group and group not in found.groups:
-        message = f"{found.name} has no group {group!r}"
-        raise UnknownName(with_suggestions(message, group, found.groups))
-    return Source(found, group, path)
+    if group and group not in public_set.groups:
+        message = f"{public_set.name} has no group {group!r}"
+        raise UnknownName(with_suggestions(message, group, public_set.groups))
+    return Source(public_set, group, path)
 
 
 def check(source: Source) -> None:
@@ -75,19 +75,20 @@ def check(source: Source) -> None:
         raise unavailable(source.set, f"there is no file {source.path}")
 
 
-def in_folder(found: PublicSet, folder: Path) -> Path:
+def in_folder(public_set: PublicSet, folder: Path) -> Path:
     """The file of a set in a folder of sets; raises `DataUnavailable`."""
-    for name in found.files:
+    for name in public_set.files:
         if (folder / name).exists():
             return folder / name
-    raise unavailable(found, f"{folder} holds no {' or '.join(found.files)}")
+    raise unavailable(public_set, f"{folder} holds no {' or '.join(public_set.files)}")
 
 
-def unavailable(found: PublicSet, reason: str) -> DataUnavailable:
+def unavailable(public_set: PublicSet, reason: str) -> DataUnavailable:
     """The error of a set that is not here: one sentence with the way out."""
     return DataUnavailable(
-        f"the set {found.name} is not here ({reason}): put {found.origin} anywhere and pass "
-        f"--tasks {found.name}=FILE, or as {found.files[0]} into a folder and pass --data FOLDER"
+        f"the set {public_set.name} is not here ({reason}): put {public_set.origin} anywhere and "
+        f"pass --tasks {public_set.name}=FILE, or as {public_set.files[0]} into a folder and pass "
+        "--data FOLDER"
     )
 
 
@@ -130,18 +131,18 @@ def _rows(source: Source) -> Iterator[Found]:
     return source.set.rows(source.path)
 
 
-def _from_hub(found: PublicSet) -> Iterator[Found]:
+def _from_hub(public_set: PublicSet) -> Iterator[Found]:
     """The rows by name through `datasets`, from its cache where there is no network."""
-    if found.hub is None:
-        raise unavailable(found, "it has no name for the datasets library")
+    if public_set.hub is None:
+        raise unavailable(public_set, "it has no name for the datasets library")
     try:
         import datasets
     except ImportError:
-        raise unavailable(found, "the package datasets is not installed") from None
-    path, config, split = found.hub
+        raise unavailable(public_set, "the package datasets is not installed") from None
+    path, config, split = public_set.hub
     try:
         rows = datasets.load_dataset(path, config, split=split)
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise unavailable(found, f"{path} cannot be loaded by name: {reason}") from error
+        raise unavailable(public_set, f"{path} cannot be loaded by name: {reason}") from error
     return numbered(f"{path} {split}", rows)

@@ -39,15 +39,15 @@ class Mbpp(PublicSet):
     def demonstrations(self, count: int) -> str:
         """Tasks with their programs."""
         return "".join(
-            f"{asked(one['text'], one['tests'])}{one['code'].strip()}\n{END}\n\n"
-            for one in worked(self.name, count)
+            f"{asked(example['text'], example['tests'])}{example['code'].strip()}\n{END}\n\n"
+            for example in worked(self.name, count)
         )
 
 
 def asked(text: str, tests: list[str]) -> str:
     """The paper's prompt (section 4)."""
-    shown = "\n".join(tests)
+    listed = "\n".join(tests)
     return (
         f"You are an expert Python programmer, and here is your task: {text.strip()} "
-        f"Your code should pass these tests:\n\n{shown}\n[BEGIN]\n"
+        f"Your code should pass these tests:\n\n{listed}\n[BEGIN]\n"
     )

@@ -28,7 +28,11 @@ def conversation(row: Row, group: str = "") -> Item:
 
 def identity(row: Row) -> int | str:
     """The question's number, or its name where it has one; answers repeat it as it is."""
-    found = row.value("question_id", "prompt_id")
-    if found is MISSING or isinstance(found, bool) or not isinstance(found, int | str):
+    question_id = row.value("question_id", "prompt_id")
+    if (
+        question_id is MISSING
+        or isinstance(question_id, bool)
+        or not isinstance(question_id, int | str)
+    ):
         row.refuse("question_id", "must be a whole number or a text")
-    return found
+    return question_id

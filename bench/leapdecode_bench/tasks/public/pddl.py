@@ -31,13 +31,13 @@ def read_problem(text: str) -> Problem:
     if not middle or not begins:
         raise ValueError("has no (:init or no (:goal")
     atoms = _atoms(facts)
-    below = {_colour(one[1]): _colour(one[2]) for one in atoms if one[0] == "on"}
-    bottoms = [_colour(one[1]) for one in atoms if one[0] == "ontable"]
-    held = [_colour(one[1]) for one in atoms if one[0] == "holding"]
+    below = {_colour(atom[1]): _colour(atom[2]) for atom in atoms if atom[0] == "on"}
+    bottoms = [_colour(atom[1]) for atom in atoms if atom[0] == "ontable"]
+    held = [_colour(atom[1]) for atom in atoms if atom[0] == "holding"]
     towers = tuple(tuple(_tower(bottom, below)) for bottom in bottoms)
     if sum(map(len, towers)) != len(bottoms) + len(below) or not (towers or held):
         raise ValueError("has blocks that lie nowhere")
-    goal = [(_colour(one[1]), _colour(one[2])) for one in _atoms(ending) if one[0] == "on"]
+    goal = [(_colour(atom[1]), _colour(atom[2])) for atom in _atoms(ending) if atom[0] == "on"]
     if not goal:
         raise ValueError("has no block in its goal that lies on another")
     return Problem(State(towers, held[0] if held else None), goal)
@@ -63,18 +63,18 @@ def statement(problem: Problem) -> str:
 
 def _atoms(text: str) -> list[list[str]]:
     """The innermost parentheses as words, those with as many words as their name asks."""
-    wanted = {"on": 3, "ontable": 2, "holding": 2}
-    found = [[one[1], *one[2].split()] for one in _ATOM.finditer(text)]
-    for words in found:
-        if words[0] in wanted and len(words) != wanted[words[0]]:
+    lengths = {"on": 3, "ontable": 2, "holding": 2}
+    atoms = [[match[1], *match[2].split()] for match in _ATOM.finditer(text)]
+    for words in atoms:
+        if words[0] in lengths and len(words) != lengths[words[0]]:
             raise ValueError(f"has ({' '.join(words)}), which names too few or too many blocks")
-    return found
+    return atoms
 
 
 def _colour(block: str) -> str:
     """The colour that a letter stands for; longer names are kept."""
-    place = ord(block) - ord("a") if len(block) == 1 else -1
-    return COLOURS[place] if 0 <= place < len(COLOURS) else block
+    number = ord(block) - ord("a") if len(block) == 1 else -1
+    return COLOURS[number] if 0 <= number < len(COLOURS) else block
 
 
 def _tower(bottom: str, below: dict[str, str]) -> list[str]:

@@ -54,7 +54,7 @@ def json_rows(path: Path, text: str) -> Iterator[Found]:
         whole = next((whole[name] for name in LISTS if isinstance(whole.get(name), list)), [whole])
     if not isinstance(whole, list):
         raise TaskError(f"{path} holds neither a list of rows nor a row a line")
-    return (Row(f"{path}, row {number}", one) for number, one in enumerate(whole, 1))
+    return (Row(f"{path}, row {number}", values) for number, values in enumerate(whole, 1))
 
 
 def _json_lines(path: Path, text: str) -> Iterator[Found]:
@@ -71,7 +71,7 @@ def csv_rows(path: Path, text: str) -> Iterator[Found]:
     """A row by the names of the first line; articles are longer than what csv takes by default."""
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     rows = csv.DictReader(text.splitlines(keepends=True))
-    return (Row(f"{path}, row {number}", one) for number, one in enumerate(rows, 1))
+    return (Row(f"{path}, row {number}", values) for number, values in enumerate(rows, 1))
 
 
 def parquet_rows(path: Path) -> Iterator[Found]:
@@ -94,18 +94,18 @@ def saved_rows(path: Path, split: str | None = None) -> Iterator[Found]:
     except ImportError:
         raise needs("datasets", str(path)) from None
     try:
-        found = datasets.load_from_disk(str(path))
+        dataset = datasets.load_from_disk(str(path))
     except (OSError, ValueError) as error:
         raise TaskError(f"{path} is no folder of a saved dataset: {error}") from error
-    if isinstance(found, datasets.DatasetDict):
-        wanted = split if split in found else next(iter(found))
-        found = found[wanted]
-    return numbered(str(path), found)
+    if isinstance(dataset, datasets.DatasetDict):
+        name = split if split in dataset else next(iter(dataset))
+        dataset = dataset[name]
+    return numbered(str(path), dataset)
 
 
 def numbered(name: str, rows: Iterable[Any]) -> Iterator[Found]:
     """Rows by their number."""
-    return (Row(f"{name}, row {number}", one) for number, one in enumerate(rows, 1))
+    return (Row(f"{name}, row {number}", values) for number, values in enumerate(rows, 1))
 
 
 def line_rows(path: Path, field: str = "text") -> Iterator[Found]:

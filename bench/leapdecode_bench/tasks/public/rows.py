@@ -28,48 +28,48 @@ class Row:
         A dot leads into an object: "question.stem". A number is a place in a list.
         """
         for field in fields:
-            found = self.values
+            value = self.values
             for part in field.split("."):
-                found = _inside(found, part)
-            if found is not MISSING:
-                return found
+                value = _inside(value, part)
+            if value is not MISSING:
+                return value
         return MISSING
 
     def text(self, *fields: str) -> str:
         """A text that is not empty."""
-        found = self.value(*fields)
-        if found is MISSING:
+        value = self.value(*fields)
+        if value is MISSING:
             self.refuse(fields[0], "is missing")
-        if not isinstance(found, str) or not found.strip():
-            self.refuse(fields[0], f"must be a text that is not empty, not {_short(found)}")
-        return found
+        if not isinstance(value, str) or not value.strip():
+            self.refuse(fields[0], f"must be a text that is not empty, not {_short(value)}")
+        return value
 
     def optional(self, *fields: str) -> str:
         """A text, empty where the row has none."""
-        found = self.value(*fields)
-        if found is MISSING or found is None:
+        value = self.value(*fields)
+        if value is MISSING or value is None:
             return ""
-        if not isinstance(found, str):
-            self.refuse(fields[0], f"must be a text, not {_short(found)}")
-        return found
+        if not isinstance(value, str):
+            self.refuse(fields[0], f"must be a text, not {_short(value)}")
+        return value
 
     def texts(self, *fields: str, least: int = 1) -> list[str]:
         """A list of at least so many texts that are not empty."""
-        found = self.value(*fields)
-        if found is MISSING:
+        value = self.value(*fields)
+        if value is MISSING:
             self.refuse(fields[0], "is missing")
-        whole = isinstance(found, list) and all(isinstance(one, str) and one for one in found)
-        if not whole or len(found) < least:
+        whole = isinstance(value, list) and all(isinstance(text, str) and text for text in value)
+        if not whole or len(value) < least:
             rule = f"must be a list of {least} or more texts that are not empty"
-            self.refuse(fields[0], f"{rule}, not {_short(found)}")
-        return list(found)
+            self.refuse(fields[0], f"{rule}, not {_short(value)}")
+        return list(value)
 
     def name(self, *fields: str) -> str:
         """A text or a whole number, as a text: what a row is called."""
-        found = self.value(*fields)
-        if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
+        value = self.value(*fields)
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
             self.refuse(fields[0], "must be a text or a whole number")
-        return str(found)
+        return str(value)
 
 
 def _inside(values: Any, part: str) -> Any:

@@ -13,9 +13,9 @@ _HASHES = re.compile(r"####\s*([-+]?[\d,]*\.?\d+)")
 
 def number_of(text: str) -> Fraction | int | None:
     """The number behind "the answer is", else behind "####" (GSM8K's own form)."""
-    found = final_number(text)
-    if found is not None:
-        return found
+    number = final_number(text)
+    if number is not None:
+        return number
     behind = _HASHES.search(text)
     return final_number(f"the answer is {behind.group(1)}") if behind else None
 
@@ -43,5 +43,5 @@ def passes(program: str, tests: str) -> float:
 
 def cut(text: str, stops: tuple[str, ...]) -> str:
     """A text before the first of its stop strings."""
-    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    places = [start for stop in stops if (start := text.find(stop)) >= 0]
     return text[: min(places, default=len(text))]

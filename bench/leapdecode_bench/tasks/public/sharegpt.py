@@ -17,12 +17,12 @@ class ShareGpt(PublicSet):
 
     def item(self, row: Row) -> Item:
         """The first message of a person that is not empty."""
-        said = row.value("conversations")
-        if not isinstance(said, list):
+        messages = row.value("conversations")
+        if not isinstance(messages, list):
             row.refuse("conversations", "must be a list of messages")
-        for place in range(len(said)):
-            if row.text(f"conversations.{place}.from") in HUMAN:
+        for number in range(len(messages)):
+            if row.text(f"conversations.{number}.from") in HUMAN:
                 break
         else:
             row.refuse("conversations", "holds no message of a person")
-        return Item(row.optional("id"), turns=(row.text(f"conversations.{place}.value"),))
+        return Item(row.optional("id"), turns=(row.text(f"conversations.{number}.value"),))

@@ -10,17 +10,18 @@ STOP = ("\nQuestion:",)  # where a model goes on with a question of its own
 
 def worked(name: str, count: int) -> list[dict[str, Any]]:
     """The first `count` examples of a set; raises `OptionError` where there are not so many."""
-    found = load_toml("public/demonstrations.toml")[name]
-    if count > len(found):
-        raise OptionError(f"{name} has {len(found)} worked examples, not {count}; ask for fewer")
-    return list(found[:count])
+    examples = load_toml("public/demonstrations.toml")[name]
+    if count > len(examples):
+        raise OptionError(f"{name} has {len(examples)} worked examples, not {count}; ask for fewer")
+    return list(examples[:count])
 
 
 def chains(name: str, count: int) -> str:
     """Questions with a chain of thought and the answer behind it (Wei et al., 2022)."""
     return "".join(
-        f"{question(one['question'])} {one['rationale']} So the answer is {one['answer']}.\n\n"
-        for one in worked(name, count)
+        f"{question(example['question'])} {example['rationale']} "
+        f"So the answer is {example['answer']}.\n\n"
+        for example in worked(name, count)
     )
 
 
@@ -31,5 +32,5 @@ def question(text: str) -> str:
 
 def choices(text: str, options: dict[str, str]) -> str:
     """A question with its options, by label."""
-    shown = " ".join(f"({label.lower()}) {option}" for label, option in options.items())
-    return question(f"{text}\nAnswer Choices: {shown}")
+    listed = " ".join(f"({label.lower()}) {option}" for label, option in options.items())
+    return question(f"{text}\nAnswer Choices: {listed}")

@@ -26,7 +26,7 @@ class SpecBench(PublicSet):
     def item(self, row: Row) -> Item:
         """The turns of a conversation, and its group."""
         category = row.text("category")
-        known = (*OWN, *MT_BENCH)
-        if category not in known:
-            row.refuse("category", f"must be one of {', '.join(known)}, not {category!r}")
+        categories = (*OWN, *MT_BENCH)
+        if category not in categories:
+            row.refuse("category", f"must be one of {', '.join(categories)}, not {category!r}")
         return conversation(row, "mt_bench" if category in MT_BENCH else category)

@@ -25,7 +25,7 @@ class Spider(PublicSet):
 
     def item(self, row: Row) -> Item:
         """The tables as they were made, and the question; the query."""
-        asked, query, name = row.text("question"), row.text("query"), row.text("db_id")
+        question, query, name = row.text("question"), row.text("query"), row.text("db_id")
         path = _database(row, name)
         try:
             tables = schema(path)
@@ -33,7 +33,7 @@ class Spider(PublicSet):
             row.refuse("db_id", f"names {path}, which is no SQLite file: {error}")
         if result(path, query) is None:
             row.refuse("query", f"fails on {path}")
-        body = f"{tables}\n\n-- {' '.join(asked.split())}\n{OPENING}"
+        body = f"{tables}\n\n-- {' '.join(question.split())}\n{OPENING}"
         return Item("", body, facts={"query": query, "database": str(path)})
 
     def score(self, item: Item, text: str) -> float:

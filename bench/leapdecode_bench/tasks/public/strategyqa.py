@@ -21,15 +21,15 @@ class StrategyQa(Reasoned):
 
     def item(self, row: Row) -> Item:
         """The question; whether yes is right."""
-        asked = row.text("question", "input").strip()
+        text = row.text("question", "input").strip()
         right = row.value("answer")
         if right is MISSING:
             right = row.value("target_scores.Yes")
             right = bool(right) if right in (0, 1) else MISSING
         if not isinstance(right, bool):
             row.refuse("answer", "must be true or false")
-        body = question(f"Yes or no: {asked}")
-        return Item("", body, facts={"question": asked, "answer": LABELS[0 if right else 1]})
+        body = question(f"Yes or no: {text}")
+        return Item("", body, facts={"question": text, "answer": LABELS[0 if right else 1]})
 
     def score(self, item: Item, text: str) -> float:
         """1 for the right word, else 0."""

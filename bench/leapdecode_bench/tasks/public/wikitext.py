@@ -56,14 +56,14 @@ def gathered(
 
 
 def _line(row: Row, field: str) -> str | RowError:
-    found = row.value(field)
-    if isinstance(found, str):
-        return found
+    text = row.value(field)
+    if isinstance(text, str):
+        return text
     return RowError(f'{row.place}: "{field}" must be a text')
 
 
 def opening(text: str) -> Item:
     """A text as a prompt of its first words; what perplexity is measured on is the whole."""
-    found = re.match(rf"\s*(?:\S+\s+){{0,{OPENING - 1}}}\S+", text)
-    shown = found.group(0) if found else text
-    return Item("", shown, facts={"text": text})
+    match = re.match(rf"\s*(?:\S+\s+){{0,{OPENING - 1}}}\S+", text)
+    beginning = match.group(0) if match else text
+    return Item("", beginning, facts={"text": text})

@@ -48,8 +48,8 @@ class Wmt16(PublicSet):
 
     def demonstrations(self, count: int) -> str:
         """Sentences with their translations."""
-        shown = worked(self.name, count)
-        return "".join(f"{_asked(one['de'])} {one['en']}\n\n" for one in shown)
+        examples = worked(self.name, count)
+        return "".join(f"{_asked(example['de'])} {example['en']}\n\n" for example in examples)
 
 
 def _asked(german: str) -> str:
@@ -71,5 +71,5 @@ def _paired(german: Path, english: Path) -> Iterator[Found]:
 def _segments(path: Path) -> list[str]:
     text = text_of(path)
     if path.suffix == ".sgm":
-        return [html.unescape(one).strip() for one in _SEGMENT.findall(text)]
+        return [html.unescape(segment).strip() for segment in _SEGMENT.findall(text)]
     return text.removesuffix("\n").split("\n")

@@ -85,8 +85,8 @@ class Pick:
 
     def value(self, table: Table, column: str) -> int | str:
         """A value that the column holds, but neither the lowest nor the highest number of it."""
-        place = table.columns.index(column)
-        held = sorted({row[place] for row in self.rows[table.name]}, key=str)
+        position = table.columns.index(column)
+        held = sorted({row[position] for row in self.rows[table.name]}, key=str)
         if column in columns().numbers:
             held = sorted(held, key=int)[1:-1]
         return self.rng.choice(held)
@@ -102,13 +102,13 @@ class Pick:
         choices = table.of_kind(numbers) + table.of_kind(words)
         column = self.rng.choice([column for column in choices if column != taken])
         value = self.value(table, column)
-        told = wordings().number_is if column in numbers else wordings().word_is
-        sign = self.form(["=", "=", "!="] if column in words else list(told))
+        patterns = wordings().number_is if column in numbers else wordings().word_is
+        sign = self.form(["=", "=", "!="] if column in words else list(patterns))
         if isinstance(value, int):
             self.literals.append((table.name, column, value))
-        said = self.form(told[sign]).format(a=a_or_an(column), c=column, v=value)
-        shown = value if isinstance(value, int) else f"'{value}'"
-        return said, f"{prefix}{column} {sign} {shown}", column
+        in_words = self.form(patterns[sign]).format(a=a_or_an(column), c=column, v=value)
+        literal = value if isinstance(value, int) else f"'{value}'"
+        return in_words, f"{prefix}{column} {sign} {literal}", column
 
     def perhaps(self, forms: Sequence[str], table: Table, taken: str) -> tuple[str, str]:
         """A condition in words and as a WHERE part, or two empty texts, by one of `forms`."""
@@ -120,10 +120,10 @@ class Pick:
     def selected(self, table: Table, count: int = 0) -> list[str]:
         """One to three columns to show, in the schema's order; linking columns are never shown."""
         kinds = (columns().unique, columns().words, columns().numbers)
-        shown = [column for column in table.columns if any(column in kind for kind in kinds)]
+        selectable = [column for column in table.columns if any(column in kind for kind in kinds)]
         most = count or self.rng.choice([1, 2, 2, 3])
-        chosen = self.rng.sample(shown, min(len(shown), most))
-        return [column for column in shown if column in chosen]
+        chosen = self.rng.sample(selectable, min(len(selectable), most))
+        return [column for column in selectable if column in chosen]
 
     def whole(self, table: Table) -> str:
         """All rows of a table: "the shops", "every shop"."""
@@ -136,8 +136,8 @@ class Pick:
     def order(self, column: str) -> tuple[str, str]:
         """A direction of SQL and how to say that rows are in order of a column."""
         down = self.form(["DESC", "ASC"])
-        told = wordings().falling if down == "DESC" else wordings().rising
-        return down, self.form(told).format(c=column)
+        patterns = wordings().falling if down == "DESC" else wordings().rising
+        return down, self.form(patterns).format(c=column)
 
     def aggregate(self) -> tuple[str, str]:
         """A function of SQL and a word for it."""

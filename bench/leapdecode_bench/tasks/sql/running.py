@@ -83,6 +83,6 @@ def normal(result: Result, ordered: bool) -> list[Cells] | Counter[Cells] | None
 def same_result(columns: dict[str, list[str]], rows: Rows, query: str, reference: str) -> bool:
     """Whether a query gives on the rows what the reference gives."""
     ordered = is_ordered(reference)
-    found = results(columns, rows, [reference, query])
-    wanted, given = (normal(result, ordered) for result in found)
-    return given is not None and wanted == given
+    both = results(columns, rows, [reference, query])
+    expected, actual = (normal(result, ordered) for result in both)
+    return actual is not None and expected == actual

@@ -60,8 +60,8 @@ def schema(text: str) -> Schema:
     names = [part.split() for part in text.split(" > ")]
     link = [f"{names[1][0]}_id"] if len(names) > 1 else []
     tables = [
-        Table(name, ("id", *columns, *([] if at else link)))
-        for at, (name, *columns) in enumerate(names)
+        Table(name, ("id", *columns, *([] if number else link)))
+        for number, (name, *columns) in enumerate(names)
     ]
     return Schema(tuple(tables))
 
@@ -85,8 +85,8 @@ def random_rows(rng: random.Random, of: Schema, words: dict[str, list[str]]) -> 
     Numbers and names are distinct within a column, words come from `words`, a few each.
     """
     rows: Rows = {}
-    for at, table in enumerate(of.tables):
-        count = PARENT_ROWS if at else rng.randint(*CHILD_ROWS)
+    for number, table in enumerate(of.tables):
+        count = PARENT_ROWS if number else rng.randint(*CHILD_ROWS)
         held: list[list[int] | list[str]] = [list(range(1, count + 1))]
         held += [_held(rng, column, count, words) for column in table.columns[1:]]
         rows[table.name] = list(zip(*held, strict=True))

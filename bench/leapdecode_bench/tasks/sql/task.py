@@ -37,19 +37,19 @@ class Sql(Task):
             family = rng.choice(families_for(schema))
             words = {name: rng.sample(pool, VALUES) for name, pool in columns().words.items()}
             pick = Pick(rng, schema, random_rows(rng, schema, words))
-            asked = family(pick)
+            question = family(pick)
             if belongs(split, schema, family, pick.opener):
-                databases = telling_rows(rng, schema, words, asked)
+                databases = telling_rows(rng, schema, words, question)
         marks = ".".join(pick.marks)
         skeleton = f"{family.__name__}/{schema.tables[0].name}/{pick.opener}/{marks}"
         facts: dict[str, Any] = {
             "schema": columns_of(schema),
             "databases": databases,
-            "sql": asked.sql,
+            "sql": question.sql,
             "skeleton": skeleton,
         }
-        body = f"Schema: {schema.text}\nQuestion: {asked.question}\nSQL:"
-        return Example(kind, body, f" {asked.sql}\n", facts)
+        body = f"Schema: {schema.text}\nQuestion: {question.question}\nSQL:"
+        return Example(kind, body, f" {question.sql}\n", facts)
 
     def score(self, example: Example, text: str) -> float:
         """1 if the query gives the reference's rows on each database.

@@ -37,15 +37,15 @@ def columns_of(schema: Schema) -> dict[str, list[str]]:
 
 
 def telling_rows(
-    rng: random.Random, schema: Schema, words: dict[str, list[str]], asked: Asked
+    rng: random.Random, schema: Schema, words: dict[str, list[str]], question: Asked
 ) -> list[Rows]:
     """Databases that tell the query from its near misses; none if `TRIES` were not enough."""
     for _ in range(TRIES):
         drawn = [random_rows(rng, schema, words) for _ in range(DATABASES)]
-        if "JOIN" in asked.sql and "GROUP BY" in asked.sql:
+        if "JOIN" in question.sql and "GROUP BY" in question.sql:
             drawn = [without_childless(schema, rows) for rows in drawn]
-        databases = [with_neighbours(rng, schema, rows, asked) for rows in drawn]
-        if tells_apart(schema, databases, asked.sql):
+        databases = [with_neighbours(rng, schema, rows, question) for rows in drawn]
+        if tells_apart(schema, databases, question.sql):
             return databases
     return []
 
@@ -56,23 +56,23 @@ def without_childless(schema: Schema, rows: Rows) -> Rows:
     "The number of players of every team" may or may not count those as zero.
     """
     child, parent = schema.tables
-    link, own = child.columns.index(f"{parent.name}_id"), parent.columns.index("id")
+    link, id_column = child.columns.index(f"{parent.name}_id"), parent.columns.index("id")
     pointed = {row[link] for row in rows[child.name]}
-    return {**rows, parent.name: [row for row in rows[parent.name] if row[own] in pointed]}
+    return {**rows, parent.name: [row for row in rows[parent.name] if row[id_column] in pointed]}
 
 
-def with_neighbours(rng: random.Random, schema: Schema, rows: Rows, asked: Asked) -> Rows:
+def with_neighbours(rng: random.Random, schema: Schema, rows: Rows, question: Asked) -> Rows:
     """The rows with every number of the query in them, and the numbers next to it.
 
     They tell "at least" from "more than".
     """
     changed = {name: [list(row) for row in table] for name, table in rows.items()}
     names = columns_of(schema)
-    for table, column, value in asked.literals:
-        at = names[table].index(column)
+    for table, column, value in question.literals:
+        position = names[table].index(column)
         near = (value - 1, value, value + 1)
         for row, number in zip(rng.sample(changed[table], len(near)), near, strict=True):
-            row[at] = number
+            row[position] = number
     return {name: [tuple(row) for row in table] for name, table in changed.items()}
 
 
@@ -110,17 +110,17 @@ def near_misses(schema: Schema, sql: str) -> list[str]:
     """
     tokens = TOKEN.findall(sql.removesuffix(";"))
     return [
-        "".join([*tokens[:at], other, *tokens[at + 1 :]])
-        for at, token in enumerate(tokens)
-        for other in others_than(schema, tokens, at)
-        if other != token
+        "".join([*tokens[:position], replacement, *tokens[position + 1 :]])
+        for position, token in enumerate(tokens)
+        for replacement in others_than(schema, tokens, position)
+        if replacement != token
     ]
 
 
-def others_than(schema: Schema, tokens: list[str], at: int) -> list[str]:
+def others_than(schema: Schema, tokens: list[str], position: int) -> list[str]:
     """What may stand in place of a query's token `at`."""
-    token = tokens[at]
-    if token in (">", "<") and tokens[at + 2].startswith("("):
+    token = tokens[position]
+    if token in (">", "<") and tokens[position + 2].startswith("("):
         return OTHERWISE[token][:1]  # no row lies exactly on an average
     if token in OTHERWISE:
         return OTHERWISE[token]
@@ -132,7 +132,9 @@ def others_than(schema: Schema, tokens: list[str], at: int) -> list[str]:
         pools = columns().words.values()
         return next([f"'{word}'" for word in pool] for pool in pools if token.strip("'") in pool)
     if token.islower():
-        return similar_columns(schema, token, tokens[at - 2] if tokens[at - 1] == "." else "")
+        return similar_columns(
+            schema, token, tokens[position - 2] if tokens[position - 1] == "." else ""
+        )
     return []
 
 
@@ -141,5 +143,5 @@ def similar_columns(schema: Schema, column: str, owner: str) -> list[str]:
     kinds = [{*columns().numbers}, {*columns().words, *columns().unique}]
     for table in schema.tables:
         if column in table.columns and owner in ("", table.name):
-            return [other for kind in kinds if column in kind for other in table.of_kind(kind)]
+            return [similar for kind in kinds if column in kind for similar in table.of_kind(kind)]
     return []

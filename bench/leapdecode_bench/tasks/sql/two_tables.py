@@ -16,33 +16,33 @@ def joined_tables(pick: Pick) -> tuple[Table, str, str]:
     child, parent = pick.schema.tables
     words, where, _ = pick.condition(parent, f"{parent.name}.")
     fields = {"ts": child.plural, "p": parent.name, "ps": parent.plural, "k": words}
-    told = pick.form(wordings().of_parent).format(**fields)
-    return child, told, f"{source(child, parent)} WHERE {where}"
+    phrase = pick.form(wordings().of_parent).format(**fields)
+    return child, phrase, f"{source(child, parent)} WHERE {where}"
 
 
 def joined(pick: Pick) -> Asked:
     """The child's rows."""
-    child, told, rows = joined_tables(pick)
-    shown = pick.selected(child, pick.rng.choice([1, 2]))
-    sql = f"SELECT {', '.join(f'{child.name}.{column}' for column in shown)} {rows}"
-    return pick.ask(wordings().openers, sql, np=listed(shown), x=told)
+    child, phrase, rows = joined_tables(pick)
+    selected = pick.selected(child, pick.rng.choice([1, 2]))
+    sql = f"SELECT {', '.join(f'{child.name}.{column}' for column in selected)} {rows}"
+    return pick.ask(wordings().openers, sql, np=listed(selected), x=phrase)
 
 
 def joined_top(pick: Pick) -> Asked:
     """The child's rows in order of a number."""
-    child, told, rows = joined_tables(pick)
-    shown, column = pick.selected(child, 1)[0], pick.column(child, columns().numbers)
+    child, phrase, rows = joined_tables(pick)
+    selected, column = pick.selected(child, 1)[0], pick.column(child, columns().numbers)
     down, order = pick.order(column)
-    sql = f"SELECT {child.name}.{shown} {rows} ORDER BY {child.name}.{column} {down}"
-    return pick.ask(wordings().openers, sql, np=shown, x=f"{told}, {order}")
+    sql = f"SELECT {child.name}.{selected} {rows} ORDER BY {child.name}.{column} {down}"
+    return pick.ask(wordings().openers, sql, np=selected, x=f"{phrase}, {order}")
 
 
 def joined_aggregate(pick: Pick) -> Asked:
     """One number for all of the child's rows."""
-    child, told, rows = joined_tables(pick)
+    child, phrase, rows = joined_tables(pick)
     column, (function, word) = pick.column(child, columns().numbers), pick.aggregate()
     sql = f"SELECT {function}({child.name}.{column}) {rows}"
-    return pick.ask(wordings().openers, sql, np=f"{word} {column}", x=told)
+    return pick.ask(wordings().openers, sql, np=f"{word} {column}", x=phrase)
 
 
 def joined_groups(pick: Pick) -> Asked:
@@ -68,20 +68,20 @@ def joined_having(pick: Pick) -> Asked:
     by = f"{parent.name}.{group}"
     sql = f"SELECT {by} {source(child, parent)} GROUP BY {by} HAVING COUNT(*) {sign} {number}"
     more = wordings().more[sign].format(n=number, ts=child.plural)
-    one, several_of = f"{parent.name} {group}", f"{parent.name} {several(group)}"
-    return pick.ask(wordings().having, sql, g=one, gs=several_of, m=more)
+    group_name, several_of = f"{parent.name} {group}", f"{parent.name} {several(group)}"
+    return pick.ask(wordings().having, sql, g=group_name, gs=several_of, m=more)
 
 
 def without(pick: Pick) -> Asked:
     """Parents that no child of a certain sort points to."""
     child, parent = pick.schema.tables
     words, where, _ = pick.condition(child)
-    shown = pick.selected(parent)
+    selected = pick.selected(parent)
     inner = f"(SELECT {parent.name}_id FROM {child.name} WHERE {where})"
-    sql = f"SELECT {', '.join(shown)} FROM {parent.name} WHERE id NOT IN {inner}"
+    sql = f"SELECT {', '.join(selected)} FROM {parent.name} WHERE id NOT IN {inner}"
     fields = {"p": parent.name, "ps": parent.plural, "t": child.name, "ts": child.plural}
     x = pick.form(wordings().without).format(**fields, k=words)
-    return pick.ask(wordings().openers, sql, np=listed(shown), x=x)
+    return pick.ask(wordings().openers, sql, np=listed(selected), x=x)
 
 
 TWO_TABLES: list[Family] = [
