@@ -16,7 +16,8 @@ import transformers
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.llm.machine import revision
-from leapdecode_bench.measure.loops import LOOPING, repeated_share
+from leapdecode.training.clean import repeated_share
+from leapdecode_bench.measure.records import LOOPING
 from leapdecode_bench.tasks.registry import find
 
 BATCH = 8

@@ -39,8 +39,8 @@ from leapdecode_bench.measure.pages import Words, markdown
 from leapdecode_bench.measure.paired import HEAD, PLAIN, cells, paired
 from leapdecode_bench.measure.peers import check_peers, check_sampling, peers
 from leapdecode_bench.measure.publish import put
-from leapdecode_bench.measure.results import complete
 from leapdecode_bench.measure.store import Store
+from leapdecode_bench.measure.summary import complete
 
 ROOT = Path("leapdecode-bench")
 PROGRAM = "python bench/scripts/real.py"
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> None:
     store = Store.open(ROOT, arguments.output, known, arguments.resume)
     measure_bench(bench, store, PROGRAM)
     report = finish(bench, store, known)
-    records = complete(store.read(), {one.label for one in bench.contenders})
+    records = complete(store.read(), bench.contenders)
     rows = paired(records, known["contenders"], apart=[CONTROL])
     head = [name.replace("\n", " ") for name in HEAD]
     page = [Words(about(rows)), PageTable(head, [cells(row) for row in rows], names=2)]

@@ -18,11 +18,11 @@ from leapdecode_bench.measure.cllm.evaluate import (
     BESIDE,
     bench_of,
     check_same_tokens,
-    perplexity,
 )
 from leapdecode_bench.measure.cllm.page import block_of
 from leapdecode_bench.measure.cllm.summary import collapsed, document, rows_of, training_cost
 from leapdecode_bench.measure.pages import States, markdown, webpage
+from leapdecode_bench.measure.perplexity import answer_perplexity
 from leapdecode_bench.measure.records import Record
 from leapdecode_bench.measure.results import Entry
 
@@ -118,8 +118,8 @@ def test_perplexity_is_of_the_answers_tokens_alone():
             logits = llm.model(torch.tensor([ids + behind[:place]])).logits[0, -1]
         loss -= float(torch.log_softmax(logits.double(), -1)[token])
     expected = math.exp(loss / len(behind))
-    assert perplexity(llm, [ids], [answer]) == pytest.approx(expected, rel=1e-4)
-    assert perplexity(llm, [ids], []) is None
+    assert answer_perplexity(llm, [ids], [answer]) == pytest.approx(expected, rel=1e-4)
+    assert answer_perplexity(llm, [ids], []) is None
 
 
 def test_what_training_took_adds_up_the_clocks_of_resumed_runs(tmp_path):

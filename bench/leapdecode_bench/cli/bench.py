@@ -1,6 +1,6 @@
 """`leapdecode bench`: methods against plain decoding on tasks, as a sceptic would measure."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,21 +131,18 @@ def bench(
         top_p=top_p,
         seed=seed,
     )
-    check_early(tasks, peers, batch_size, data)
+    wanted = Wanted(chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
+    wanted.check()
     if resume:
         Store.check_resumable(ROOT, output)
-    llm = models.open(prefix_cache=False)  # every text counts its own prompt
-    settings_of_bench = (chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
-    measuring = prepare(llm, *settings_of_bench)
+    measuring = wanted.bench(models)
     check_spread(ray, measuring)
     settings = [methods, tasks, limit, rounds, batch_size, budget, peers, warmup]
     from leapdecode_bench.measure.facts import facts
 
     run = facts(measuring, models.draft, settings)
     store = Store.open(ROOT, output, run, resume)
-    measure_bench(
-        measuring, store, make=partial(opened, models, settings_of_bench) if ray else None
-    )
+    measure_bench(measuring, store, make=partial(wanted.bench, models) if ray else None)
     report = finish(measuring, store, run)
     note_plots()
     if json:
@@ -157,40 +154,47 @@ def bench(
         raise typer.Exit(1)
 
 
-def check_early(tasks: str, peers: str | None, batch_size: int, data: Path | None = None) -> None:
-    """Raise what can be known before a model is loaded."""
-    from leapdecode_bench.measure.peers import check_peers
-    from leapdecode_bench.measure.workloads import check_tasks
+@dataclass(frozen=True)
+class Wanted:
+    """What the options ask for; `methods` are pairs of a name and options."""
 
-    check_tasks(tasks, data)
-    if peers:
-        check_peers(peers, batch_size)
+    methods: list[tuple[str, dict[str, Any]]]
+    tasks: str
+    limit: int
+    warmup: int
+    rounds: int
+    batch_size: int
+    peers: str | None
+    sampling: SamplingParams
+    data: Path | None
 
+    def check(self) -> None:
+        """Raise what can be known to be wrong before a model is loaded."""
+        from leapdecode_bench.measure.peers import check_peers
+        from leapdecode_bench.measure.workloads import check_tasks
 
-def prepare(
-    llm: Any, chosen: list[tuple[str, dict[str, Any]]], tasks: str, limit: int, warmup: int,
-    rounds: int, batch_size: int, peers: str | None, sampling: SamplingParams,
-    data: Path | None = None,
-) -> Any:  # fmt: skip
-    """The bench, with everything checked before anything is measured."""
-    from leapdecode_bench.measure.bench import Bench
-    from leapdecode_bench.measure.contenders import Contender, ours
-    from leapdecode_bench.measure.peers import check_sampling
-    from leapdecode_bench.measure.peers import peers as other_engines
-    from leapdecode_bench.measure.workloads import build
+        check_tasks(self.tasks, self.data)
+        if self.peers:
+            check_peers(self.peers, self.batch_size)
 
-    check_drafts(llm, [name for name, _ in chosen])
-    contenders: list[Contender] = [ours(llm, name, options) for name, options in chosen]
-    contenders += other_engines(peers, llm) if peers else []
-    workloads = build(tasks, llm, limit, sampling.seed, sampling, warmup, data)
-    note_rows(workloads)
-    check_sampling(contenders, [workload.sampling or sampling for workload in workloads])
-    return Bench(llm, contenders, workloads, sampling, rounds, batch_size)
+    def bench(self, models: Models) -> Any:
+        """The bench, with everything checked before anything is measured."""
+        from leapdecode_bench.measure.bench import Bench
+        from leapdecode_bench.measure.contenders import Contender, ours
+        from leapdecode_bench.measure.peers import check_sampling, peers
+        from leapdecode_bench.measure.workloads import build
 
-
-def opened(models: Models, settings: tuple[Any, ...]) -> Any:
-    """The bench in a worker's process."""
-    return prepare(models.open(prefix_cache=False), *settings)
+        llm = models.open(prefix_cache=False)  # every text counts its own prompt
+        check_drafts(llm, [name for name, _ in self.methods])
+        contenders: list[Contender] = [ours(llm, name, options) for name, options in self.methods]
+        contenders += peers(self.peers, llm) if self.peers else []
+        sampling = self.sampling
+        workloads = build(
+            self.tasks, llm, self.limit, sampling.seed, sampling, self.warmup, self.data
+        )
+        note_rows(workloads)
+        check_sampling(contenders, [workload.sampling or sampling for workload in workloads])
+        return Bench(llm, contenders, workloads, sampling, self.rounds, self.batch_size)
 
 
 def check_spread(ray: bool, measuring: Any) -> None:

@@ -134,8 +134,8 @@ def evaluated(
         measuring, facts = prepared(llm, base, methods, methods if first else (), settings)
         runs.append(facts)
         model_folder = folder / Path(name).name
-        entries, records = measured(measuring, facts, model_folder, resume)
-        rows += summary.rows_of(name, baseline, records, entries)
+        records = measured(measuring, facts, model_folder, resume)
+        rows += summary.rows_of(name, baseline, records, measuring.contenders)
         for model, known in [(baseline, base), (name, llm)] if first else [(name, llm)]:
             profile = profiled(model, known, measuring, settings, model_folder)
             profiles |= {(model, task): values for task, values in profile["tasks"].items()}
@@ -167,19 +167,14 @@ def prepared(
     return measuring, facts(measuring, None, [settings])
 
 
-def measured(
-    measuring: Any, facts: dict[str, Any], folder: Path, resume: bool
-) -> tuple[list[Any], list[Any]]:
-    """The contenders and the records of a bench, those that are missing measured now."""
+def measured(measuring: Any, facts: dict[str, Any], folder: Path, resume: bool) -> list[Any]:
+    """The records of a bench, those that are missing measured now."""
     from leapdecode_bench.cli.measuring import measure_bench
-    from leapdecode_bench.measure.results import Entry
     from leapdecode_bench.measure.store import Store
 
     store = Store.open(folder.parent, folder, facts, resume and (folder / "run.json").exists())
     measure_bench(measuring, store)
-    return [
-        Entry(contender.label, contender.options) for contender in measuring.contenders
-    ], store.read()
+    return store.read()
 
 
 def profiled(

@@ -19,7 +19,6 @@ def measured(
     from leapdecode_bench.cli.measuring import measure_bench
     from leapdecode_bench.measure.drafts import bench_of, document, write
     from leapdecode_bench.measure.facts import facts
-    from leapdecode_bench.measure.results import Entry
     from leapdecode_bench.measure.store import Store
 
     workloads = workloads_of(llm, test, held_out, sampling)
@@ -30,8 +29,7 @@ def measured(
     measure_bench(measuring, store)
     prompts = [prompt for workload in workloads for prompt in workload.prompts]
     agreement = measure_agreement(llm, prompts, sampling, size) | {"run": run}
-    entries = [Entry(contender.label, contender.options) for contender in measuring.contenders]
-    report = document(store.read(), entries, agreement)
+    report = document(store.read(), measuring.contenders, agreement)
     write(folder, report)
     return report
 

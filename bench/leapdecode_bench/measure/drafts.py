@@ -14,8 +14,7 @@ from leapdecode_bench.measure.pages import Block, Columns, Heading, Table, Words
 from leapdecode_bench.measure.publish import publish
 from leapdecode_bench.measure.records import BASELINE, Record
 from leapdecode_bench.measure.report import what_was_run
-from leapdecode_bench.measure.results import Entry, complete
-from leapdecode_bench.measure.summary import rows_of
+from leapdecode_bench.measure.summary import Labelled, complete, rows_of
 
 if TYPE_CHECKING:
     from leapdecode.core import SamplingParams
@@ -57,11 +56,10 @@ def bench_of(
 
 
 def document(
-    records: Sequence[Record], entries: Sequence[Entry], facts: Mapping[str, Any]
+    records: Sequence[Record], contenders: Sequence[Labelled], facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Rows per task and method; `held` by depth, over all tasks; `facts` of the draft."""
-    whole = complete(list(records), {row.label for row in entries})
-    rows = rows_of(whole, entries)
+    rows = rows_of(complete(records, contenders), contenders)
     chains = [row["accepted_lengths"] for row in rows if row["method"] == CHAIN]
     return {"schema": 1, **facts, "held": held(chains), "rows": rows}
 

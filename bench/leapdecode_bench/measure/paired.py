@@ -8,8 +8,7 @@ from typing import Any
 
 from leapdecode_bench.measure.cells import NONE, compact, identical, ratio, shown
 from leapdecode_bench.measure.intervals import mean_interval, median_interval
-from leapdecode_bench.measure.loops import LOOPING
-from leapdecode_bench.measure.records import BASELINE, Record
+from leapdecode_bench.measure.records import BASELINE, LOOPING, Record
 from leapdecode_bench.measure.summary import hits, pace
 
 # each is plain decoding; a unit's reference is the fastest of those that are in its round

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 
 BASELINE = "autoregressive"
+# A text loops where a larger share of its 4-grams of tokens occurred before. Looping texts are
+# reported apart, because any method gains on them.
+LOOPING = 0.1
 COUNTS = (
     "target_forwards",
     "prefill_forwards",
@@ -59,6 +62,11 @@ class Record:
     def __post_init__(self) -> None:
         if len(self.verdicts) != 3:
             raise ValueError(f"verdicts={self.verdicts} must be three counts")
+
+    @property
+    def turn(self) -> tuple[str, int, int]:
+        """What all contenders decoded, one after the other: task, unit and round."""
+        return self.task, self.unit, self.round
 
     @property
     def key(self) -> tuple[str, str, int, int]:

@@ -21,7 +21,6 @@ from leapdecode_bench.measure.cells import (
     shown,
     speedup,
 )
-from leapdecode_bench.measure.loops import LOOPING
 from leapdecode_bench.measure.pages import (
     Block,
     Code,
@@ -33,7 +32,7 @@ from leapdecode_bench.measure.pages import (
     table_of,
 )
 from leapdecode_bench.measure.publish import Pictures, available
-from leapdecode_bench.measure.records import TIMES
+from leapdecode_bench.measure.records import LOOPING, TIMES
 
 PARTS = (*TIMES, "other")
 # of a run; shown elsewhere or nowhere

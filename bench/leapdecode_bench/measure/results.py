@@ -11,10 +11,9 @@ from typing import Any
 from leapdecode.errors import ResultsError
 from leapdecode_bench.measure import plots
 from leapdecode_bench.measure.publish import publish
-from leapdecode_bench.measure.records import Record
 from leapdecode_bench.measure.report import blocks, title
 from leapdecode_bench.measure.store import RESULTS, RUN, Store, known
-from leapdecode_bench.measure.summary import NEEDED, SCHEMA, document
+from leapdecode_bench.measure.summary import NEEDED, SCHEMA, complete, document
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def from_records(store: Store) -> dict[str, Any]:
     """
     run, records = known(store.folder / RUN), store.read()
     contenders = named(run.pop("contenders", None), store.folder / RUN)
-    whole = complete(records, {contender.label for contender in contenders})
+    whole = complete(records, contenders)
     lost = store.damaged()
     if (lost and len(whole) < len(records)) or not whole:
         what = f"{lost[0]} is damaged" if lost else f"{store.folder} holds no complete round yet"
@@ -88,16 +87,6 @@ def named(contenders: Any, path: Path) -> list[Entry]:
             f"{path} is missing, damaged, or of an earlier version, and records are not read "
             "without it; measure again with `leapdecode bench --output` and another folder"
         ) from None
-
-
-def complete(records: list[Record], labels: set[str]) -> list[Record]:
-    """The records of rounds that have one of every contender, so that each has its pair."""
-    contenders: dict[tuple[str, int, int], set[str]] = {}
-    for record in records:
-        contenders.setdefault((record.task, record.unit, record.round), set()).add(record.contender)
-    return [
-        record for record in records if contenders[record.task, record.unit, record.round] == labels
-    ]
 
 
 def from_document(path: Path) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from leapdecode_bench.measure.intervals import median_interval
-from leapdecode_bench.measure.loops import LOOPING
-from leapdecode_bench.measure.records import BASELINE, COUNTS, Record
+from leapdecode_bench.measure.records import BASELINE, COUNTS, LOOPING, Record
 
 SCHEMA = 1
 # Of a row, what pages and plots are made of.
@@ -36,6 +35,15 @@ def document(
 ) -> dict[str, Any]:
     """`run` is what was measured on what; rows are in the order of tasks and contenders."""
     return {"schema": SCHEMA, "run": run, "rows": rows_of(records, contenders)}
+
+
+def complete(records: Sequence[Record], contenders: Sequence[Labelled]) -> list[Record]:
+    """The records of rounds that have one of every contender, so that each has its pair."""
+    labels = {contender.label for contender in contenders}
+    measured: dict[tuple[str, int, int], set[str]] = {}
+    for record in records:
+        measured.setdefault(record.turn, set()).add(record.contender)
+    return [record for record in records if measured[record.turn] == labels]
 
 
 def rows_of(

@@ -7,13 +7,9 @@ rounds: a speed-up is over the baseline's plain decoding.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import torch
-from torch.nn import functional
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
@@ -28,6 +24,7 @@ from leapdecode.training.trajectories import (
 )
 from leapdecode_bench.measure.bench import Bench
 from leapdecode_bench.measure.contenders import Ours
+from leapdecode_bench.measure.perplexity import answer_perplexity
 from leapdecode_bench.measure.public import is_public
 from leapdecode_bench.measure.records import BASELINE
 from leapdecode_bench.tasks.registry import find
@@ -118,7 +115,9 @@ def profile(
         states_as_texts(llm.tokenizer, first),
     )
     dropped = sum(not trajectory for trajectory in blocks)
-    return Profile(phenomena(blocks), dropped, perplexity(llm, workload.prompts, answers), view)
+    return Profile(
+        phenomena(blocks), dropped, answer_perplexity(llm, workload.prompts, answers), view
+    )
 
 
 def answers_of(name: str, limit: int, seed: int) -> list[str]:
@@ -129,20 +128,6 @@ def answers_of(name: str, limit: int, seed: int) -> list[str]:
     return [
         example.completion for example in find(task).examples("held_out", limit, kind or None, seed)
     ]
-
-
-@torch.inference_mode()
-def perplexity(llm: LLM, prompts: Sequence[list[int]], answers: Sequence[str]) -> float | None:
-    """exp of the mean loss per token of answers behind their prompts (CLLM, Table 5)."""
-    total, count = 0.0, 0
-    for prompt, answer in zip(prompts, answers, strict=False):
-        behind = llm.tokenizer(answer, add_special_tokens=False)["input_ids"]
-        ids = torch.tensor([[*prompt, *behind]], device=llm.runner.device)
-        output = llm.model(input_ids=ids, return_dict=True, **llm.runner.constants)
-        logits = output.logits[0, len(prompt) - 1 : -1]
-        losses = functional.cross_entropy(logits.float(), ids[0, len(prompt) :], reduction="sum")
-        total, count = total + float(losses), count + len(behind)
-    return math.exp(total / count) if count else None
 
 
 def described(profile: Profile) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leapdecode.training import curves
 from leapdecode_bench.measure.cllm.evaluate import BESIDE
-from leapdecode_bench.measure.loops import LOOPING
-from leapdecode_bench.measure.records import BASELINE, Record
-from leapdecode_bench.measure.results import Entry, complete
+from leapdecode_bench.measure.records import BASELINE, LOOPING, Record
+from leapdecode_bench.measure.summary import Labelled, complete
 from leapdecode_bench.measure.summary import rows_of as measured
 
 KEPT = (
@@ -25,19 +25,19 @@ Profiles = Mapping[tuple[str, str], dict[str, Any]]  # by model and task
 
 
 def rows_of(
-    model: str, baseline: str, records: Sequence[Record], entries: Sequence[Entry]
+    model: str, baseline: str, records: Sequence[Record], contenders: Sequence[Labelled]
 ) -> list[dict[str, Any]]:
     """A row per task and contender of a trained model's bench; those of `baseline` under its name.
 
     `speedup` is over the baseline's plain decoding, paired by round. `looping` is the share of
     texts that repeat themselves.
     """
-    complete_records = complete(list(records), {record.label for record in entries})
+    complete_records = complete(records, contenders)
     rows = []
-    for values in measured(complete_records, entries, f"{BESIDE}: {BASELINE}"):
+    for values in measured(complete_records, contenders, f"{BESIDE}: {BASELINE}"):
         label, task = values["method"], values["task"]
-        of_contender = [
-            record
+        looping = [
+            record.repeated > LOOPING
             for record in complete_records
             if (record.contender, record.task) == (label, task)
         ]
@@ -47,8 +47,7 @@ def rows_of(
                 "model": baseline if beside else model,
                 "decoding": label.removeprefix(f"{BESIDE}: "),
                 **{name: values[name] for name in KEPT},
-                "looping": sum(record.repeated > LOOPING for record in of_contender)
-                / len(of_contender),
+                "looping": statistics.mean(looping),
             }
         )
         if beside:  # its texts are of other weights than those it stood beside
