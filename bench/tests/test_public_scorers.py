@@ -11,7 +11,7 @@ from public_files import FILES
 
 from leapdecode.errors import OptionError
 from leapdecode_bench.measure.perplexity import perplexity
-from leapdecode_bench.tasks.public import databases, loading
+from leapdecode_bench.tasks.public import loading, spider
 from leapdecode_bench.tasks.public.loading import Source, load
 from leapdecode_bench.tasks.public.registry import find
 from leapdecode_bench.tasks.public.scorers import bleu, cut, number_of, passes, rouge
@@ -92,20 +92,20 @@ def test_queries_read_alone_and_end(tmp_path):
         "ATTACH 'other.sqlite' AS other", "PRAGMA writable_schema = 1", "SELECT 1; SELECT 2",
         "SELECT load_extension('x')", endless, many, "no query", "", "\0",
     ):  # fmt: skip
-        assert databases.result(path, query) is None, query
+        assert spider.result(path, query) is None, query
     assert path.read_bytes() == before
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        databases.opened(path).execute("CREATE TABLE t (x)")
-    assert sorted(databases.result(path, "SELECT Age FROM singer")) == [(25,), (30,), (41,)]
+        spider.opened(path).execute("CREATE TABLE t (x)")
+    assert sorted(spider.result(path, "SELECT Age FROM singer")) == [(25,), (30,), (41,)]
 
 
 def test_rows_count_in_order_where_the_query_orders_them(tmp_path):
     FILES["spider"](tmp_path)
     path = tmp_path / "database" / "singers" / "singers.sqlite"
     up, down = (f"SELECT Name FROM singer ORDER BY Age {way}" for way in ("ASC", "DESC"))
-    assert databases.same_result(path, up, "SELECT Name FROM singer")
-    assert not databases.same_result(path, up, down)
-    assert databases.same_result(path, "SELECT avg(Age) FROM singer", "SELECT 96 / 3.0")
+    assert spider.same_result(path, up, "SELECT Name FROM singer")
+    assert not spider.same_result(path, up, down)
+    assert spider.same_result(path, "SELECT avg(Age) FROM singer", "SELECT 96 / 3.0")
 
 
 def test_a_plan_is_valid_by_every_action(tmp_path):

@@ -13,8 +13,8 @@ from leapdecode.errors import DataUnavailable, OptionError, TaskError, UnknownNa
 from leapdecode_bench.measure.bench import Bench
 from leapdecode_bench.measure.contenders import Ours
 from leapdecode_bench.measure.workloads import build, check_tasks
+from leapdecode_bench.tasks.public.blocksworld6 import read_problem, statement
 from leapdecode_bench.tasks.public.loading import Source, load
-from leapdecode_bench.tasks.public.pddl import read_problem, statement
 from leapdecode_bench.tasks.public.registry import find, names
 
 SHORT = SamplingParams(max_tokens=8)
@@ -133,7 +133,7 @@ def test_demonstrations_stand_before_a_prompt(tmp_path):
 def test_demonstrations_have_the_answers_that_their_scorers_read(tmp_path, name):
     """Each is a row of the set with its own rationale: a scorer that cannot read it is at fault."""
     from leapdecode.reasoning.answers import final_choice, final_number
-    from leapdecode_bench.tasks.public.shots import worked
+    from leapdecode_bench.tasks.public.reasoned import worked
 
     found = find(name)
     assert found.demonstrations(found.shots).count("Question:") == found.shots

@@ -10,8 +10,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from leapdecode_bench.measure import canvas, plots, publish
-from leapdecode_bench.measure.cells import HEAD, cells
-from leapdecode_bench.measure.labels import shared_options, short_names
+from leapdecode_bench.measure.cells import HEAD, cells, shared_options, short_names
 from leapdecode_bench.measure.results import write_files
 
 HOSTILE = '<script>alert("|")</script>\n$x_1$'

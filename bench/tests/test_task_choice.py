@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 
 from leapdecode_bench.tasks.choice import LABELS, Choice
-from leapdecode_bench.tasks.choice.draw import Draw
+from leapdecode_bench.tasks.choice.draw import Draw, texts, words
 from leapdecode_bench.tasks.choice.task import FAMILIES
-from leapdecode_bench.tasks.choice.texts import texts, words
 
 TASK = Choice()
 KINDS = ["multiple", "yes_no"]

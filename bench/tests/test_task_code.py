@@ -12,12 +12,10 @@ import pytest
 from leapdecode_bench.tasks import sandbox
 from leapdecode_bench.tasks.base import Example
 from leapdecode_bench.tasks.code import Code, is_held_out, library_files
-from leapdecode_bench.tasks.code.families import families, write_family
+from leapdecode_bench.tasks.code.families import INPUTS, REFERENCES, families, write_family
+from leapdecode_bench.tasks.code.functions import frames
 from leapdecode_bench.tasks.code.grammar import grammar
-from leapdecode_bench.tasks.code.inputs import INPUTS
-from leapdecode_bench.tasks.code.references import REFERENCES
 from leapdecode_bench.tasks.code.scoring import function_body, methods_of
-from leapdecode_bench.tasks.code.sentences import frames
 
 TASK = Code()
 SPLITS = ("train", "held_out")

@@ -5,8 +5,7 @@ from collections import Counter
 import pytest
 
 from leapdecode_bench.tasks.sql import Sql
-from leapdecode_bench.tasks.sql.families import FAMILIES, new_opening, trained
-from leapdecode_bench.tasks.sql.pick import wordings
+from leapdecode_bench.tasks.sql.questions import FAMILIES, new_opening, trained, wordings
 from leapdecode_bench.tasks.sql.running import results
 from leapdecode_bench.tasks.sql.schemas import schemas, several
 from leapdecode_bench.tasks.sql.telling import TOKEN, near_misses

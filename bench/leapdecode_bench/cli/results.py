@@ -16,8 +16,7 @@ def show(report: dict[str, Any], folder: Path) -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
-    from leapdecode_bench.measure.cells import HEAD, cells
-    from leapdecode_bench.measure.labels import short_names
+    from leapdecode_bench.measure.cells import HEAD, cells, short_names
 
     width = None if sys.stdout.isatty() else max(Console().width, 118)
     console = Console(highlight=False, width=width)
@@ -41,7 +40,7 @@ def show_table(table: Any) -> None:
 
 def remarks(report: dict[str, Any]) -> list[str]:
     """What stands under the table: shared options, the run's note, what a speed-up is."""
-    from leapdecode_bench.measure.labels import shared_options
+    from leapdecode_bench.measure.cells import shared_options
 
     shared = shared_options([row["method"] for row in report["rows"]])
     lines = [f"every {name} with {':'.join(options)}" for name, options in shared.items()]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.plain import clean
-from leapdecode_bench.measure.labels import short_names
+from leapdecode_bench.measure.cells import short_names
 from leapdecode_bench.measure.records import BASELINE
 
 if TYPE_CHECKING:

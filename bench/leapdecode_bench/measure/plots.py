@@ -22,7 +22,7 @@ from leapdecode_bench.measure.canvas import (
     panels,
     powers_of_two,
 )
-from leapdecode_bench.measure.labels import short_names
+from leapdecode_bench.measure.cells import short_names
 from leapdecode_bench.measure.publish import Figures
 from leapdecode_bench.measure.records import BASELINE
 

@@ -1,10 +1,54 @@
-"""Questions for chains of thought: those of our tasks, and of the public sets."""
+"""Questions for chains of thought: those of our tasks, and of public sets (FastCoT's three, and
+GSM8K).
+"""
 
-from leapdecode.errors import UnknownName, with_suggestions
+import random
+from pathlib import Path
+
+from leapdecode.errors import TaskError, UnknownName, with_suggestions
 from leapdecode.reasoning.fastcot.questions import SAYING, PromptedQuestion, Source, question_of
-from leapdecode_bench.reasoning.public_questions import SETS, PublicSource
 from leapdecode_bench.tasks import registry
 from leapdecode_bench.tasks.base import Example
+from leapdecode_bench.tasks.public import registry as public_sets
+from leapdecode_bench.tasks.public.base import Item
+from leapdecode_bench.tasks.public.loading import Source as Place
+from leapdecode_bench.tasks.public.loading import load
+from leapdecode_bench.tasks.public.reasoned import question as body_of
+
+SETS = ("csqa", "aqua", "strategyqa", "gsm8k")
+MOST = 100_000  # rows that are read
+
+
+class PublicSource(Source):
+    """The questions of "SET" or "SET=FILE", behind at most as many chains as the papers show."""
+
+    def __init__(self, asked_for: str) -> None:
+        self.name, _, path = asked_for.partition("=")
+        self.place = Place(public_sets.find(self.name), path=Path(path) if path else None)
+        self.set = self.place.set
+
+    def ask(self, question: str, shots: int) -> PromptedQuestion:
+        """A question of a user's own."""
+        item = Item("", body_of(question.strip()))
+        return PromptedQuestion(question.strip(), self.set.prompt(item, min(shots, self.set.shots)))
+
+    def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
+        """Rows in an order that the seed draws."""
+        items = load(self.place, MOST).items
+        random.Random(f"questions/{seed}").shuffle(items)
+        different = list({item.body: item for item in items}.values())
+        if len(different) < count:
+            where = self.place.path or self.name
+            raise TaskError(f"{where} has {len(different)} questions, not {count}; lower --limit")
+        return [self._asked(item, shots) for item in different[:count]]
+
+    def _asked(self, item: Item, shots: int) -> PromptedQuestion:
+        def score(answer: str) -> float:
+            return float(self.set.score(item, SAYING + answer) or 0.0)
+
+        prompt = self.set.prompt(item, min(shots, self.set.shots))
+        return PromptedQuestion(item.facts["question"], prompt, score)
+
 
 KINDS = {"math": ("rationale",), "choice": ("multiple", "yes_no")}
 

@@ -1,7 +1,6 @@
 """Puzzles about numbers that are worked out and compared: counts, hours, prices."""
 
-from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but
-from leapdecode_bench.tasks.choice.texts import texts, words
+from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but, texts, words
 from leapdecode_bench.tasks.english import capital, listed
 
 

@@ -1,7 +1,6 @@
 """Puzzles about days of the week: events a few days apart, days on which people can meet."""
 
-from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but
-from leapdecode_bench.tasks.choice.texts import texts, words
+from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but, texts, words
 from leapdecode_bench.tasks.english import capital, listed
 
 

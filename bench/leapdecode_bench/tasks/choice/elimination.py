@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but
-from leapdecode_bench.tasks.choice.texts import texts, words
+from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but, texts, words
 from leapdecode_bench.tasks.english import capital, listed
 
 # Which of the three things each of the three people turns out to have.

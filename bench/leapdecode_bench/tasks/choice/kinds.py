@@ -3,8 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but
-from leapdecode_bench.tasks.choice.texts import texts, words
+from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but, texts, words
 from leapdecode_bench.tasks.english import capital
 
 

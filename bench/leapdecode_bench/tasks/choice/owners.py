@@ -1,7 +1,6 @@
 """Puzzles about who has what: owners and places, things that are swapped."""
 
-from leapdecode_bench.tasks.choice.draw import Draw, Puzzle
-from leapdecode_bench.tasks.choice.texts import texts, words
+from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, texts, words
 from leapdecode_bench.tasks.english import capital, listed
 
 

@@ -2,8 +2,7 @@
 
 from itertools import pairwise
 
-from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but
-from leapdecode_bench.tasks.choice.texts import texts, words
+from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but, texts, words
 from leapdecode_bench.tasks.english import capital
 
 AT = {"now": -1, "first": 0, "before": -2}  # where on a path the answer is

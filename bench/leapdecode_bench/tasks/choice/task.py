@@ -13,13 +13,12 @@ from leapdecode.reasoning.answers import final_choice
 from leapdecode_bench.tasks.base import Example, Split, Task
 from leapdecode_bench.tasks.choice.amounts import budget, counts, timetable
 from leapdecode_bench.tasks.choice.days import busy_days, calendar, free_days
-from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but
+from leapdecode_bench.tasks.choice.draw import Draw, Puzzle, but, words
 from leapdecode_bench.tasks.choice.elimination import elimination
 from leapdecode_bench.tasks.choice.kinds import kinds_of, kinship, rules
 from leapdecode_bench.tasks.choice.orders import ordering
 from leapdecode_bench.tasks.choice.owners import lookup, swaps
 from leapdecode_bench.tasks.choice.places import boxes, carried, gifts, journey
-from leapdecode_bench.tasks.choice.texts import words
 from leapdecode_bench.tasks.english import capital
 
 LABELS = {"multiple": ["a", "b", "c", "d"], "yes_no": ["yes", "no"]}

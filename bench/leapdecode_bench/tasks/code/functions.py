@@ -2,11 +2,111 @@
 
 import random
 from dataclasses import dataclass
+from string import Template
 
 from leapdecode_bench.tasks.code.arguments import Call, calls, operand_value
 from leapdecode_bench.tasks.code.bodies import Plan, styles
 from leapdecode_bench.tasks.code.grammar import Aggregate, Map, Predicate, grammar
-from leapdecode_bench.tasks.code.sentences import docstring, document, function_name
+
+# One pair of opener and noun in so many is for held-out prompts.
+FRAME_RESERVED_EVERY = 5
+EXAMPLES = 0.3  # share of documentations with an example call
+LONGEST_EXAMPLE = 50
+VAGUE_NAMES = 0.33  # share of names that do not say what the function does
+
+
+def place_phrase(rng: random.Random, plan: Plan) -> str:
+    """Where the elements are: "in values", but not "of the text text"."""
+    return plan.fill(
+        rng.choice([place for place in plan.source.places if f"{plan.argument} $s" not in place])
+    )
+
+
+def elements_phrase(rng: random.Random, plan: Plan, article: bool) -> str:
+    """The elements: "the even numbers in values", "numbers in values that are greater than 5"."""
+    noun, place = plan.source.noun[1], " " + place_phrase(rng, plan)
+    the = "the " if article else ""
+    predicate = plan.predicate
+    if predicate is None:
+        return f"{rng.choice(('all ', 'the ')) if article else ''}{noun}{place}"
+    if predicate.verbs:
+        _, plural, ing = predicate.verbs
+        ways = [f"{the}{noun}{place} that {plural}", f"{the}{noun}{place} {ing}"]
+        return plan.fill(rng.choice(ways))
+    ways = [f"{the}{noun}{place} that are {words}" for words in predicate.complements]
+    if predicate.adjective:
+        ways = [f"{the}{predicate.adjective} {noun}{place}"] * 3 + ways[:1]
+    elif predicate.noun:
+        ways += [f"{the}{predicate.noun}{place}"] * 2
+    else:
+        ways += [f"{the}{noun} {words}{place}" for words in predicate.complements]
+    return plan.fill(rng.choice(ways))
+
+
+def claim_phrase(rng: random.Random, plan: Plan) -> str:
+    """One element and its property: "number in values is even"."""
+    assert plan.predicate is not None
+    predicate, place = plan.predicate, place_phrase(rng, plan)
+    if predicate.verbs:
+        ending = predicate.verbs[0]
+    else:
+        ending = "is " + (predicate.singular or rng.choice(predicate.complements))
+    return plan.fill(f"{plan.source.noun[0]} {place} {ending}")
+
+
+def frames(aggregate: Aggregate, held_out: bool) -> list[str]:
+    """How a sentence about an aggregate can begin, in one of the splits."""
+    truth = aggregate.key in ("any", "all")
+    openers = grammar().truth_openers if truth else grammar().openers
+    shift = grammar().aggregates.index(aggregate)
+    pairs = [
+        f"{opener} {noun}"
+        for place, opener in enumerate(openers)
+        for number, noun in enumerate(aggregate.nouns)
+        if ((place + 2 * number + shift) % FRAME_RESERVED_EVERY == 0) == held_out
+    ]
+    return pairs if held_out else [*aggregate.orders, *pairs]
+
+
+def document(rng: random.Random, plan: Plan, held_out: bool) -> tuple[str, str]:
+    """The frame of the sentence and the sentence."""
+    frame = rng.choice(frames(plan.aggregate, held_out))
+    things = elements_phrase(rng, plan, article=True)
+    change = plan.change
+    if change.before or change.after:
+        if rng.randrange(len(change.before) + len(change.after)) < len(change.before):
+            things = f"{plan.fill(rng.choice(change.before))} {things}"
+        else:
+            things += plan.fill(rng.choice(change.after)) + ("," if "$T " in frame else "")
+    plural = elements_phrase(rng, plan, article=False)
+    claim = claim_phrase(rng, plan) if plan.predicate else ""
+    return frame, Template(frame).substitute(T=things, P=plural, A=claim) + "."
+
+
+def docstring(rng: random.Random, name: str, sentence: str, tests: list[Call]) -> str:
+    """The documentation as it stands in the source, with an example now and then."""
+    if rng.random() >= EXAMPLES:
+        return f'    """{sentence}"""'
+    arguments, value = rng.choice([test for test in tests if test[1] is not None] or tests)
+    call = f"{name}({', '.join(map(repr, arguments))})"
+    # The order of a set is not fixed.
+    if isinstance(value, set) or value is None or len(call) > LONGEST_EXAMPLE:
+        return f'    """{sentence}"""'
+    return f'    """{sentence}\n\n    >>> {call}\n    {value!r}\n    """'
+
+
+def function_name(rng: random.Random, plan: Plan) -> str:
+    """A name that says what the function does, or (one in three) one that does not."""
+    if rng.random() < VAGUE_NAMES:
+        return rng.choice(grammar().vague_names)
+    key = plan.aggregate.key
+    middle = [plan.predicate.key] if plan.predicate else []
+    middle += [plan.change.key] if plan.change.key != "same" else []
+    middle = [grammar().named.get(part, part) for part in middle]
+    rng.shuffle(middle)
+    last = [plan.source.noun[1]] if not middle or rng.random() < 0.4 else []
+    return "_".join([grammar().named_first.get(key, key), *middle, *last])
+
 
 # One combination of predicate, map and aggregate in so many is for held-out prompts alone.
 RESERVED_EVERY = 8

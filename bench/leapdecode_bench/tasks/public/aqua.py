@@ -3,9 +3,8 @@
 import re
 
 from leapdecode_bench.tasks.public.base import Hub, Item
-from leapdecode_bench.tasks.public.reasoned import Choice
-from leapdecode_bench.tasks.public.rows import Row
-from leapdecode_bench.tasks.public.shots import choices
+from leapdecode_bench.tasks.public.reading import Row
+from leapdecode_bench.tasks.public.reasoned import Choice, choices
 
 _OPTION = re.compile(r"\s*\(?([A-E])\s*\)\s*(.*?)\s*$", re.DOTALL)  # "A)21", "B) 21.5"
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from leapdecode_bench.tasks.public.reading import Found, read_rows
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Found, Row, read_rows
 
 
 class Hub(NamedTuple):

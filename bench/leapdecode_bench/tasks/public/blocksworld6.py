@@ -1,5 +1,7 @@
 """Blocksworld, problems of six steps (SEED; Hao et al., 2023; Valmeekam et al., 2023)."""
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,87 @@ from leapdecode_bench.tasks.blocksworld import Blocksworld, plan_prompt
 from leapdecode_bench.tasks.blocksworld.prompts import header
 from leapdecode_bench.tasks.blocksworld.reading import END, parse_plan
 from leapdecode_bench.tasks.blocksworld.world import State, reached, run
+from leapdecode_bench.tasks.english import listed
 from leapdecode_bench.tasks.public.base import Item, PublicSet
-from leapdecode_bench.tasks.public.pddl import read_problem, statement
-from leapdecode_bench.tasks.public.rows import MISSING, Row
+from leapdecode_bench.tasks.public.reading import MISSING, Row
+
+# PlanBench's names of the blocks a to p
+COLOURS = (
+    "red", "blue", "orange", "yellow", "white", "magenta", "black", "cyan", "green", "violet",
+    "silver", "gold",
+)  # fmt: skip
+_COMMENT = re.compile(r";[^\n]*")
+_ATOM = re.compile(r"\(\s*([a-z][\w-]*)((?:\s+[\w-]+)*)\s*\)")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Where the blocks are, and which must lie on which."""
+
+    state: State
+    goal: list[tuple[str, str]]
+
+
+def read_problem(text: str) -> Problem:
+    """The problem of a PDDL file; raises ValueError that says what is wrong."""
+    plain = _COMMENT.sub("", text).lower()
+    opening, middle, ending = plain.partition("(:goal")
+    _, begins, facts = opening.partition("(:init")
+    if not middle or not begins:
+        raise ValueError("has no (:init or no (:goal")
+    atoms = _atoms(facts)
+    below = {_colour(atom[1]): _colour(atom[2]) for atom in atoms if atom[0] == "on"}
+    bottoms = [_colour(atom[1]) for atom in atoms if atom[0] == "ontable"]
+    held = [_colour(atom[1]) for atom in atoms if atom[0] == "holding"]
+    towers = tuple(tuple(_tower(bottom, below)) for bottom in bottoms)
+    if sum(map(len, towers)) != len(bottoms) + len(below) or not (towers or held):
+        raise ValueError("has blocks that lie nowhere")
+    goal = [(_colour(atom[1]), _colour(atom[2])) for atom in _atoms(ending) if atom[0] == "on"]
+    if not goal:
+        raise ValueError("has no block in its goal that lies on another")
+    return Problem(State(towers, held[0] if held else None), goal)
+
+
+def statement(problem: Problem) -> str:
+    """The problem in PlanBench's words."""
+    state = problem.state
+    facts = [f"the {block} block is clear" for block in sorted(state.clear())]
+    facts.append(
+        f"the hand is holding the {state.hand} block" if state.hand else "the hand is empty"
+    )
+    for tower in state.towers:
+        pairs = zip(tower[1:], tower, strict=False)
+        facts += [f"the {top} block is on top of the {low} block" for top, low in pairs]
+    facts += [f"the {tower[0]} block is on the table" for tower in state.towers]
+    goal = [f"the {top} block is on top of the {low} block" for top, low in problem.goal]
+    return (
+        f"As initial conditions I have that, {listed(facts)}.\n"
+        f"My goal is to have that {listed(goal)}."
+    )
+
+
+def _atoms(text: str) -> list[list[str]]:
+    """The innermost parentheses as words, those with as many words as their name asks."""
+    lengths = {"on": 3, "ontable": 2, "holding": 2}
+    atoms = [[match[1], *match[2].split()] for match in _ATOM.finditer(text)]
+    for words in atoms:
+        if words[0] in lengths and len(words) != lengths[words[0]]:
+            raise ValueError(f"has ({' '.join(words)}), which names too few or too many blocks")
+    return atoms
+
+
+def _colour(block: str) -> str:
+    """The colour that a letter stands for; longer names are kept."""
+    number = ord(block) - ord("a") if len(block) == 1 else -1
+    return COLOURS[number] if 0 <= number < len(COLOURS) else block
+
+
+def _tower(bottom: str, below: dict[str, str]) -> list[str]:
+    above = {low: top for top, low in below.items()}
+    tower = [bottom]
+    while tower[-1] in above and len(tower) <= len(below):
+        tower.append(above[tower[-1]])
+    return tower
 
 
 class Blocksworld6(PublicSet):

@@ -1,7 +1,7 @@
 """CNN/DailyMail (Hermann et al., 2015; See et al., 2017): summaries of news."""
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Row
 from leapdecode_bench.tasks.public.scorers import rouge
 
 

@@ -4,7 +4,7 @@ import ast
 import textwrap
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Row
 
 
 class CodeSearchNet(PublicSet):

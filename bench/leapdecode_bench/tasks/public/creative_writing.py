@@ -7,8 +7,7 @@ from pathlib import Path
 from leapdecode_bench.tasks.base import Example
 from leapdecode_bench.tasks.passage import Passage, passage_prompt
 from leapdecode_bench.tasks.public.base import Item, PublicSet
-from leapdecode_bench.tasks.public.reading import Found, line_rows, read_rows
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Found, Row, line_rows, read_rows
 
 COUNT = 4
 _BETWEEN = re.compile(r"""(?<=[.!?])["'\u201d\u2019]?\s+(?=["'\u201c\u2018]?[A-Z0-9])""")

@@ -1,9 +1,8 @@
 """CommonsenseQA (Talmor et al., 2019): five options, one of them right."""
 
 from leapdecode_bench.tasks.public.base import Hub, Item
-from leapdecode_bench.tasks.public.reasoned import Choice
-from leapdecode_bench.tasks.public.rows import MISSING, Row
-from leapdecode_bench.tasks.public.shots import choices
+from leapdecode_bench.tasks.public.reading import MISSING, Row
+from leapdecode_bench.tasks.public.reasoned import Choice, choices
 
 
 class Csqa(Choice):

@@ -4,10 +4,9 @@ import re
 
 from leapdecode.reasoning.answers import final_number
 from leapdecode_bench.tasks.public.base import Hub, Item
-from leapdecode_bench.tasks.public.reasoned import Reasoned
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Row
+from leapdecode_bench.tasks.public.reasoned import Reasoned, question
 from leapdecode_bench.tasks.public.scorers import number_of
-from leapdecode_bench.tasks.public.shots import question
 
 _RESULT = re.compile(r"####\s*(.+?)\s*$")
 SUMS = re.compile(r"<<[^<>]*>>")  # annotations for a calculator, as in "6/2=<<6/2=3>>3"

@@ -1,7 +1,7 @@
 """HumanEval (Chen et al., 2021): functions from their documentation, run on tests."""
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Row
 from leapdecode_bench.tasks.public.scorers import cut, passes
 
 

@@ -13,9 +13,8 @@ from leapdecode.errors import (
     with_suggestions,
 )
 from leapdecode_bench.tasks.public.base import Item, PublicSet
-from leapdecode_bench.tasks.public.reading import Found, needs, numbered, saved_rows
+from leapdecode_bench.tasks.public.reading import Found, RowError, needs, numbered, saved_rows
 from leapdecode_bench.tasks.public.registry import find, names
-from leapdecode_bench.tasks.public.rows import RowError
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """MBPP (Austin et al., 2021): Python from a sentence and three tests."""
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.rows import MISSING, Row
+from leapdecode_bench.tasks.public.reading import MISSING, Row
+from leapdecode_bench.tasks.public.reasoned import worked
 from leapdecode_bench.tasks.public.scorers import cut, passes
-from leapdecode_bench.tasks.public.shots import worked
 
 END = "[DONE]"
 

@@ -1,7 +1,7 @@
 """MT-Bench (Zheng et al., 2023): conversations of two turns, for a judge elsewhere."""
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.rows import MISSING, Row
+from leapdecode_bench.tasks.public.reading import MISSING, Row
 
 
 class MtBench(PublicSet):

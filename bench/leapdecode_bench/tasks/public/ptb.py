@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.reading import Found, line_rows, read_rows
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Found, Row, line_rows, read_rows
 from leapdecode_bench.tasks.public.wikitext import gathered, opening
 
 TOGETHER = 20  # sentences of a text

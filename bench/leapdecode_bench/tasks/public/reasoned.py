@@ -1,10 +1,43 @@
-"""Sets that are answered behind a chain of thought."""
+"""Sets that are answered behind worked examples: our own, in the forms of the papers;
+`demonstrations.toml` has them.
+"""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from leapdecode.errors import OptionError
 from leapdecode.reasoning.answers import final_choice
+from leapdecode_bench.tasks.data import load_toml
 from leapdecode_bench.tasks.public.base import Item, PublicSet
-from leapdecode_bench.tasks.public.shots import STOP, chains
+
+STOP = ("\nQuestion:",)  # where a model goes on with a question of its own
+
+
+def worked(name: str, count: int) -> list[dict[str, Any]]:
+    """The first `count` examples of a set; raises `OptionError` where there are not so many."""
+    examples = load_toml("public/demonstrations.toml")[name]
+    if count > len(examples):
+        raise OptionError(f"{name} has {len(examples)} worked examples, not {count}; ask for fewer")
+    return list(examples[:count])
+
+
+def chains(name: str, count: int) -> str:
+    """Questions with a chain of thought and the answer behind it (Wei et al., 2022)."""
+    return "".join(
+        f"{question(example['question'])} {example['rationale']} "
+        f"So the answer is {example['answer']}.\n\n"
+        for example in worked(name, count)
+    )
+
+
+def question(text: str) -> str:
+    """A question as it stands in a prompt."""
+    return f"Question: {text}\nAnswer:"
+
+
+def choices(text: str, options: dict[str, str]) -> str:
+    """A question with its options, by label."""
+    listed = " ".join(f"({label.lower()}) {option}" for label, option in options.items())
+    return question(f"{text}\nAnswer Choices: {listed}")
 
 
 class Reasoned(PublicSet):

@@ -1,7 +1,7 @@
 """ShareGPT: conversations that people shared; what they asked first is the prompt."""
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Row
 
 HUMAN = ("human", "user")
 

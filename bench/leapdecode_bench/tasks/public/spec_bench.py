@@ -2,7 +2,7 @@
 
 from leapdecode_bench.tasks.public.base import Item, PublicSet
 from leapdecode_bench.tasks.public.mt_bench import conversation
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Row
 
 OWN = ("translation", "summarization", "qa", "math_reasoning", "rag")
 MT_BENCH = (

@@ -2,9 +2,8 @@
 
 from leapdecode.reasoning.answers import final_choice
 from leapdecode_bench.tasks.public.base import Hub, Item
-from leapdecode_bench.tasks.public.reasoned import Reasoned
-from leapdecode_bench.tasks.public.rows import MISSING, Row
-from leapdecode_bench.tasks.public.shots import question
+from leapdecode_bench.tasks.public.reading import MISSING, Row
+from leapdecode_bench.tasks.public.reasoned import Reasoned, question
 
 LABELS = ("yes", "no")
 

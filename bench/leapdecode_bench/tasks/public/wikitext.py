@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.reading import Found, line_rows, read_rows
-from leapdecode_bench.tasks.public.rows import Row, RowError
+from leapdecode_bench.tasks.public.reading import Found, Row, RowError, line_rows, read_rows
 
 _TITLE = re.compile(r"^\s*= [^=].*[^=] = *$")
 OPENING = 64  # words of a text that a prompt shows

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from leapdecode.errors import TaskError
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
-from leapdecode_bench.tasks.public.reading import Found, numbered, read_rows, text_of
-from leapdecode_bench.tasks.public.rows import Row
+from leapdecode_bench.tasks.public.reading import Found, Row, numbered, read_rows, text_of
+from leapdecode_bench.tasks.public.reasoned import worked
 from leapdecode_bench.tasks.public.scorers import bleu
-from leapdecode_bench.tasks.public.shots import worked
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>", re.DOTALL)
 PAIRS = (("-src.de.sgm", "-ref.en.sgm"), (".de", ".en"))  # ends of the published files' names

@@ -9,8 +9,7 @@ import re
 from typing import Any, ClassVar
 
 from leapdecode_bench.tasks.base import Example, Split, Task
-from leapdecode_bench.tasks.sql.families import families_for, new_opening, trained
-from leapdecode_bench.tasks.sql.pick import Family, Pick
+from leapdecode_bench.tasks.sql.questions import Family, Pick, families_for, new_opening, trained
 from leapdecode_bench.tasks.sql.running import same_result
 from leapdecode_bench.tasks.sql.schemas import Rows, Schema, columns, random_rows, schemas
 from leapdecode_bench.tasks.sql.telling import columns_of, telling_rows

@@ -4,7 +4,7 @@ import random
 import re
 from collections import Counter
 
-from leapdecode_bench.tasks.sql.pick import Asked
+from leapdecode_bench.tasks.sql.questions import Asked
 from leapdecode_bench.tasks.sql.running import Cells, is_ordered, normal, results
 from leapdecode_bench.tasks.sql.schemas import Rows, Schema, columns, random_rows
 
