@@ -1,41 +1,48 @@
-"""A bench's document on the terminal: the table, and where its page lies."""
+"""Documents on the terminal: tables, remarks, and where the page lies."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from leapdecode.cli.common import print_table
+from leapdecode.cli.common import console, print_line
+
+# columns of the terminal that a name or a number has before it is folded
+MOST_NAME, MOST_NUMBER = 14, 9
 
 
 def show(report: dict[str, Any], folder: Path) -> None:
     """Print the table of all rows, what is to be known of it, and the page's place."""
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Column, Table
+    from leapdecode_bench.measure.cells import COLUMNS, short_names
+    from leapdecode_bench.measure.pages import table_of
 
-    from leapdecode_bench.measure.cells import HEAD, cells, short_names
-
-    width = None if sys.stdout.isatty() else max(Console().width, 118)
-    console = Console(highlight=False, width=width)
-    columns = [Column(name, overflow="fold", justify="right") for name in HEAD]
-    columns[0].justify = columns[1].justify = "left"
-    columns[1].min_width, columns[3].min_width = 14, 9
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    rows, names = report["rows"], short_names([row["method"] for row in report["rows"]])
-    for row, name, after in zip(rows, names, [*rows[1:], {"task": None}], strict=True):
-        ends = after["task"] != row["task"]
-        table.add_row(*map(escape, cells(row | {"method": name})), end_section=ends)
-    console.print(table)
+    names = short_names([row["method"] for row in report["rows"]])
+    rows = [row | {"method": name} for row, name in zip(report["rows"], names, strict=True)]
+    show_table(table_of(COLUMNS, rows, names=2))
     for line in (*remarks(report), str(folder / "report.html")):
-        console.print(escape(line), soft_wrap=True)
+        print_line(line)
 
 
 def show_table(table: Any) -> None:
-    """Print a table of a page."""
-    print_table(table.head, table.rows, table.names, table.title or None)
+    """Print a table of a page, with a gap where the first name changes."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=table.title or None, box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(table.head):
+        longest = max((len(row[number]) for row in table.rows), default=0)
+        is_name = number < table.names
+        shown.add_column(
+            name,
+            justify="left" if is_name else "right",
+            overflow="fold",
+            min_width=min(longest, MOST_NAME if is_name else MOST_NUMBER),
+        )
+    for row, following in zip(table.rows, [*table.rows[1:], None], strict=True):
+        ends = table.names > 1 and (following is None or following[0] != row[0])
+        shown.add_row(*map(Text, row), end_section=ends)
+    console().print(shown)
 
 
 def remarks(report: dict[str, Any]) -> list[str]:

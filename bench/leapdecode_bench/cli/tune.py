@@ -1,14 +1,18 @@
 """`leapdecode tune`: the best options of a method for a model, a task and this machine."""
 
 import shlex
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import counting_progress, print_json, reports_errors
+from leapdecode.cli.common import counting_progress, print_json, print_line, reports_errors
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import BudgetOption, JsonOption, parse_budget, parse_options
 from leapdecode.core.sampling import SamplingParams
+from leapdecode_bench.cli.results import show_table
+from leapdecode_bench.measure.cells import ratio
+from leapdecode_bench.measure.pages import Table
 
 
 @reports_errors
@@ -121,22 +125,12 @@ def _command(
 
 
 def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
-    from dataclasses import asdict
+    from leapdecode_bench.measure.facts import described
 
-    from leapdecode.llm.machine import machine, revision
-    from leapdecode.model.half_linear import dtype_name
-
-    run = {
-        "model": llm.name,
-        "dtype": dtype_name(llm.model),
-        "compiled": bool(llm.runner.compiled),
-        "exact": llm.exact,
-        **machine(llm.runner.device),
-    }
+    tasks = [workload.name for workload in search.workloads]
     return {
         "schema": 1,
-        "run": run
-        | {"revision": revision(), "tasks": [workload.name for workload in search.workloads]},
+        "run": described(llm) | {"compiled": bool(llm.runner.compiled), "tasks": tasks},
         "method": search.method,
         "options": search.best,
         "command": command,
@@ -145,31 +139,27 @@ def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
 
 
 def _show(search: Any, command: str) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Column, Table
+    def is_best(trial: Any) -> bool:
+        return bool(search.best[trial.option] == trial.value)
 
-    console = Console(highlight=False)
-    columns = [
-        Column(name, justify="right")
-        for name in ("value", "speed-up", "gain", "tokens/forward", "best")
+    lines = [
+        [
+            trial.option,
+            str(trial.value),
+            ratio(trial.speedup, trial.speedup_interval),
+            f"{trial.gain:.2f}x",
+            f"{trial.tokens_per_forward:.2f}",
+            "*" if is_best(trial) else "",
+        ]
+        for trial in search.trials
     ]
-    table = Table(Column("option"), *columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, trial in enumerate(search.trials):
-        low, high = trial.speedup_interval
-        last = number + 1 == len(search.trials) or search.trials[number + 1].option != trial.option
-        best = "*" if search.best[trial.option] == trial.value else ""
-        table.add_row(
-            trial.option, str(trial.value), f"{trial.speedup:.2f}x {low:.2f}-{high:.2f}",
-            f"{trial.gain:.2f}x", f"{trial.tokens_per_forward:.2f}", best, end_section=last,
-        )  # fmt: skip
-    console.print(table)
-    console.print(
+    head = ("option", "value", "speed-up", "gain", "tokens/forward", "best")
+    show_table(Table(head, lines, names=2))
+    print_line(
         "speed-up over plain decoding; gain over the option's first value: medians of paired ratios"
     )
-    chosen = [trial for trial in search.trials if search.best[trial.option] == trial.value][-1]
-    if chosen.speedup_interval[0] <= 1:
-        low = chosen.speedup_interval[0]
-        message = f"not shown to be faster than plain decoding: its interval begins at {low:.2f}x"
-        console.print(message, soft_wrap=True)
-    console.print(command, soft_wrap=True, markup=False)
+    chosen = [trial for trial in search.trials if is_best(trial)][-1]
+    low = chosen.speedup_interval[0]
+    if low <= 1:
+        print_line(f"not shown to be faster than plain decoding: its interval begins at {low:.2f}x")
+    print_line(command)

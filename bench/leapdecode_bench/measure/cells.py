@@ -1,4 +1,4 @@
-"""Rows of documents as texts: contenders' names in short, numbers in about three digits with a unit,
+"""Rows of documents as texts: contenders' names in short, numbers in about three digits with units,
 and "-" for what is not known.
 """
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leapdecode.plain import clean
+from leapdecode_bench.measure.pages import Columns
 
 
 def shared_options(methods: list[str]) -> dict[str, list[str]]:
@@ -31,17 +32,6 @@ def short_names(methods: list[str]) -> list[str]:
     ]
 
 
-HEAD = (
-    "task",
-    "method",
-    "tokens/\nsecond",
-    "speed-up",
-    "tokens/\nforward",
-    "rows/\nforward",
-    "forwards",
-    "quality",
-    "identical",
-)
 NONE = "-"
 Units = tuple[tuple[float, str], ...]
 COUNT: Units = ((1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
@@ -112,17 +102,20 @@ def identical(row: Mapping[str, Any]) -> str:
     return ", ".join([f"{row['identical']}/{compared}", *different])
 
 
-def cells(row: Mapping[str, Any]) -> list[str]:
-    """A row of the document under `HEAD`."""
+def forwards(row: Mapping[str, Any]) -> str:
+    """Those of the target, then those of the draft."""
     drafts = row["draft_forwards"]
-    return [
-        clean(row["task"]),
-        clean(row["method"]),
-        compact(row["tokens_per_second"]),
-        speedup(row),
-        shown(row["tokens_per_forward"]),
-        compact(row["rows_per_forward"]),
-        shown(row["target_forwards"], "{}") + (f"; {drafts}" if drafts else ""),
-        shown(row["quality"]),
-        identical(row),
-    ]
+    return shown(row["target_forwards"], "{}") + (f"; {drafts}" if drafts else "")
+
+
+COLUMNS: Columns = {
+    "task": lambda row: clean(row["task"]),
+    "method": lambda row: clean(row["method"]),
+    "tokens/\nsecond": lambda row: compact(row["tokens_per_second"]),
+    "speed-up": speedup,
+    "tokens/\nforward": lambda row: shown(row["tokens_per_forward"]),
+    "rows/\nforward": lambda row: compact(row["rows_per_forward"]),
+    "forwards": forwards,
+    "quality": lambda row: shown(row["quality"]),
+    "identical": identical,
+}

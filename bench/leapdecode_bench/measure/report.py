@@ -11,9 +11,8 @@ from typing import Any
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.plain import clean
 from leapdecode_bench.measure.cells import (
-    HEAD,
+    COLUMNS,
     NONE,
-    cells,
     compact,
     memory,
     parameters,
@@ -82,8 +81,8 @@ def outcome(report: dict[str, Any]) -> list[Block]:
     short = [fact(name, run[name]) for name in IN_SHORT if run.get(name)]
     page: list[Block] = [Words("; ".join(short))]
     page += [Words(run["note"], strong=True)] if run.get("note") else []
-    head = [name.replace("\n", "") for name in HEAD]
-    page.append(Table(head, [cells(row) for row in rows], names=2))
+    columns = {name.replace("\n", ""): show for name, show in COLUMNS.items()}
+    page.append(table_of(columns, rows, names=2))
     if any(row["unexplained"] for row in rows):
         page.append(Words(UNEXPLAINED, strong=True))
     return page
