@@ -38,7 +38,7 @@ from leapdecode_bench.measure.pages import Table as PageTable
 from leapdecode_bench.measure.pages import Words, markdown
 from leapdecode_bench.measure.paired import HEAD, PLAIN, cells, paired
 from leapdecode_bench.measure.peers import check_peers, check_sampling, peers
-from leapdecode_bench.measure.publish import put
+from leapdecode_bench.measure.publish import write_file
 from leapdecode_bench.measure.store import Store
 from leapdecode_bench.measure.summary import complete
 
@@ -148,8 +148,8 @@ def run(arguments: argparse.Namespace) -> None:
     rows = paired(records, known["contenders"], apart=[CONTROL])
     head = [name.replace("\n", " ") for name in HEAD]
     page = [Words(about(rows)), PageTable(head, [cells(row) for row in rows], names=2)]
-    put(store.folder / "paired.md", markdown(f"{bench.llm.name}: paired", page).encode())
-    put(store.folder / "paired.json", (json.dumps(rows, indent=2) + "\n").encode())
+    write_file(store.folder / "paired.md", markdown(f"{bench.llm.name}: paired", page).encode())
+    write_file(store.folder / "paired.json", (json.dumps(rows, indent=2) + "\n").encode())
     if arguments.json:
         print(json.dumps({"run": report["run"], "rows": report["rows"], "paired": rows}))
     else:

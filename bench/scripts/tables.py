@@ -16,7 +16,7 @@ from pathlib import Path
 from leapdecode_bench.measure.pages import Block, Heading, Words, markdown
 from leapdecode_bench.measure.report import command, fact, outcome
 from leapdecode_bench.measure.results import load
-from leapdecode_bench.measure.store import RESULTS, known
+from leapdecode_bench.measure.store import RESULTS, read_json
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from row_costs import blocks as row_cost_blocks
@@ -35,7 +35,7 @@ def blocks() -> Iterator[Block]:
     yield Words(ABOUT)
     for folder in sorted(path for path in FOLDERS.iterdir() if path.is_dir()):
         yield Heading(folder.name)
-        document = known(folder / RESULTS)
+        document = read_json(folder / RESULTS)
         if "models" in document:
             yield from row_cost_blocks(document)
             continue

@@ -24,8 +24,13 @@ from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, Glimpse, Question
 from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 from leapdecode.reasoning.fastcot.trigger import trigger_of
 from leapdecode_bench.measure.fastcot import page as pages
-from leapdecode_bench.measure.fastcot.compare import Comparison, parted
-from leapdecode_bench.measure.fastcot.contenders import DEFAULT, Wanted, contenders, wanted
+from leapdecode_bench.measure.fastcot.compare import Comparison, split_questions
+from leapdecode_bench.measure.fastcot.contenders import (
+    DEFAULT,
+    ContenderSpec,
+    contenders,
+    parse_contender,
+)
 from leapdecode_bench.measure.fastcot.page import document, write
 from leapdecode_bench.measure.fastcot.records import PARTS, BatchRecord, Reply, store
 from leapdecode_bench.measure.fastcot.studies import END, RANDOM, corrupt, corrupted, curves, plans
@@ -226,7 +231,7 @@ def test_answers_of_a_curve_are_those_at_its_bounds(light, prompts):
 
 @pytest.mark.parametrize("task", ["math", "choice"])
 def test_questions_to_calibrate_by_are_not_compared_on(task):
-    first, rest = parted(find(task), 7, 9, 0, 2)
+    first, rest = split_questions(find(task), 7, 9, 0, 2)
     assert (len(first), len(rest)) == (7, 9)
     assert len({one.prompt for one in first} | {one.prompt for one in rest}) == 16
     assert [one.prompt for one in first] == [
@@ -242,10 +247,10 @@ def lines_of(path, *rows):
 def test_equal_questions_of_a_file_are_asked_once(tmp_path):
     rows = [{"question": f"How many are {n % 6}?", "answer": str(n % 6)} for n in range(12)]
     path = lines_of(tmp_path / "few.jsonl", *rows)
-    first, rest = parted(find(path), 2, 4, 0, 0)
+    first, rest = split_questions(find(path), 2, 4, 0, 0)
     assert not {one.question for one in first} & {one.question for one in rest}
     with pytest.raises(TaskError, match="has 6 questions beside 0 worked examples, not 7"):
-        parted(find(path), 3, 4, 0, 0)
+        split_questions(find(path), 3, 4, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -297,9 +302,9 @@ def test_calibration_needs_scores_and_shares(light, asked):
 
 
 def written(name):
-    kind, method, pairs = wanted(name)
+    kind, method, pairs = parse_contender(name)
     assert not pairs
-    return Wanted(name, kind, method)
+    return ContenderSpec(name, kind, method)
 
 
 @pytest.fixture(scope="module")
@@ -403,13 +408,13 @@ def test_files_of_a_comparison(compared, tmp_path):
 
 
 def test_contenders_are_named_by_kind_and_method():
-    assert wanted("fastcot:lookahead:window=5")[1:] == ("lookahead", ["window=5"])
+    assert parse_contender("fastcot:lookahead:window=5")[1:] == ("lookahead", ["window=5"])
     with pytest.raises(UnknownName, match="did you mean 'fastcot'"):
-        wanted("fastcott")
+        parse_contender("fastcott")
     with pytest.raises(UnknownName, match="did you mean 'lookahead'"):
-        wanted("cot:lookahed")
+        parse_contender("cot:lookahed")
     with pytest.raises(OptionError, match="takes no method"):
-        wanted("fastcot-without-byproducts:auto")
+        parse_contender("fastcot-without-byproducts:auto")
     swept = contenders([written("fastcot-early")], [5], [1, 2], [0.0, 0.9])
     assert [one.key[2:] for one in swept] == [(1, 0.0), (1, 0.9), (2, 0.0), (2, 0.9)]
     assert swept[3].label == "fastcot-early, 2 readings, from 0.9 on"
@@ -419,7 +424,7 @@ def test_each_method_has_its_own_bound():
     names = ["fastcot", "fastcot-without-byproducts", "fastcot:lookahead", "fastcot-exact-part"]
     asked = [written(name) for name in names]
     assert [one.bound_of for one in asked] == ["jacobi", "jacobi", "lookahead", "jacobi"]
-    assert Wanted("fastcot:jacobi", asked[0].kind, "jacobi", {"window": 5}).bound_of == (
+    assert ContenderSpec("fastcot:jacobi", asked[0].kind, "jacobi", {"window": 5}).bound_of == (
         "jacobi:window=5"
     )
     bounded = contenders(asked, {"jacobi": [9], "lookahead": [3]})

@@ -9,7 +9,7 @@ import commands
 import pytest
 
 from leapdecode_bench.measure.intervals import mean_interval
-from leapdecode_bench.measure.paired import OVERALL, over, paired
+from leapdecode_bench.measure.paired import OVERALL, paired, ratios_over
 from leapdecode_bench.measure.records import Record
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "real.py"
@@ -125,8 +125,8 @@ def test_a_unit_counts_with_the_median_of_its_rounds():
     for turn, seconds in enumerate([1.0, 2.0, 10.0]):
         own["a", 0, turn] = record("a", "own", 0, seconds, turn)
         plain["a", 0, turn] = record("a", "autoregressive", 0, 4.0, turn)
-    assert over(own, plain)["mean"] == 2.0
-    assert over({}, plain) is None
+    assert ratios_over(own, plain)["mean"] == 2.0
+    assert ratios_over({}, plain) is None
 
 
 def test_looping_texts_are_set_apart():

@@ -131,7 +131,7 @@ def bench(
         top_p=top_p,
         seed=seed,
     )
-    wanted = Wanted(chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
+    wanted = BenchOptions(chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
     wanted.check()
     if resume:
         Store.check_resumable(ROOT, output)
@@ -155,7 +155,7 @@ def bench(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BenchOptions:
     """What the options ask for; `methods` are pairs of a name and options."""
 
     methods: list[tuple[str, dict[str, Any]]]

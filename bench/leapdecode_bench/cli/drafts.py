@@ -22,7 +22,7 @@ def measured(
     from leapdecode_bench.measure.store import Store
 
     workloads = workloads_of(llm, test, held_out, sampling)
-    measuring = bench_of(llm, alone(llm), workloads, sampling)
+    measuring = bench_of(llm, without_draft(llm), workloads, sampling)
     run = facts(measuring, str(folder / DRAFT), [test])
     results = folder / "bench"
     store = Store.open(folder, results, run, resume=(results / "run.json").exists())
@@ -34,7 +34,7 @@ def measured(
     return report
 
 
-def alone(llm: Any) -> Any:
+def without_draft(llm: Any) -> Any:
     """An `LLM` of the same target and settings that has no draft."""
     from leapdecode.llm import LLM
 

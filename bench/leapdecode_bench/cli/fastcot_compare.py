@@ -28,7 +28,12 @@ from leapdecode.cli.options import JsonOption, RayOption, parse_options
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.measuring import measure, results_folder
 from leapdecode_bench.cli.results import show_table
-from leapdecode_bench.measure.fastcot.contenders import DEFAULT, KINDS, Wanted, wanted
+from leapdecode_bench.measure.fastcot.contenders import (
+    DEFAULT,
+    KINDS,
+    ContenderSpec,
+    parse_contender,
+)
 from leapdecode_bench.measure.pages import table_of
 from leapdecode_bench.measure.presets import STUDIES, find_study
 
@@ -214,8 +219,8 @@ def wanted_of(methods: str) -> list[Any]:
         raise OptionError("--methods is empty; for example cot,fastcot,fastcot-early:auto")
     contenders = []
     for name in names:
-        kind, method, pairs = wanted(name)
-        contenders.append(Wanted(name, kind, method, parse_options(method, pairs)))
+        kind, method, pairs = parse_contender(name)
+        contenders.append(ContenderSpec(name, kind, method, parse_options(method, pairs)))
     return contenders
 
 
@@ -232,12 +237,12 @@ def compared(
     """
     from leapdecode_bench.measure.facts import described
     from leapdecode_bench.measure.fastcot import page, records
-    from leapdecode_bench.measure.fastcot.compare import Comparison, parted
+    from leapdecode_bench.measure.fastcot.compare import Comparison, split_questions
     from leapdecode_bench.measure.fastcot.contenders import contenders
 
     source = source_of(settings["task"], settings["shots"])
     drawn = (settings["calibration"], settings["limit"], settings["seed"], settings["shots"])
-    first, questions = parted(source, *drawn)
+    first, questions = split_questions(source, *drawn)
     # resumed runs have the same questions, as the last batch holds what is left of them
     facts = {key: value for key, value in settings.items() if key != "limit"}
     run = described(llm) | facts | {"questions": settings["limit"]}

@@ -179,7 +179,7 @@ class Bench:
             )
             record.peak_memory = memory
             for number, outcome, reference in zip(numbers, outcomes, plain, strict=True):
-                enter(record, outcome)
+                add_outcome(record, outcome)
                 record.scores.append(workload.score(number, outcome.text))
                 if self.keep and turn == 0:
                     self.keep(workload, label, number, outcome, seconds / texts)
@@ -230,7 +230,7 @@ def _differ(outcomes: list[Outcome], plain: list[Outcome]) -> bool:
     )
 
 
-def enter(record: Record, outcome: Outcome) -> None:
+def add_outcome(record: Record, outcome: Outcome) -> None:
     """Add one text's counts and times to the unit's record."""
     counts: dict[str, Any] = outcome.counts
     record.tokens += len(outcome.token_ids)

@@ -62,7 +62,7 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
     return {BASELINE: PLAIN, **dict(zip(rest, itertools.cycle(PALETTE), strict=False))}
 
 
-def looks(number: int) -> dict[str, Any]:
+def style_of(number: int) -> dict[str, Any]:
     """Colour, marker and line of the `number`-th line or cloud of points."""
     repeats = number // len(PALETTE)  # how often each colour has been used
     return {
@@ -72,7 +72,7 @@ def looks(number: int) -> dict[str, Any]:
     }
 
 
-def on(colour: str) -> str:
+def text_colour_on(colour: str) -> str:
     """The colour of letters that stand on `colour`."""
     return BLACK if colour in LIGHT else WHITE
 
@@ -136,7 +136,7 @@ def powers_of_two(axes: "Axes", rows: list[float]) -> None:
     axes.set_xlim(min(rows) / 1.3, max(rows) * 1.3)
 
 
-def key_to(figure: "Figure", entries: "list[tuple[dict[str, Any], str]]") -> None:
+def add_legend(figure: "Figure", entries: "list[tuple[dict[str, Any], str]]") -> None:
     """A legend right of the plot, of pairs of a line's or marker's looks and its name.
 
     The figure grows to hold it.

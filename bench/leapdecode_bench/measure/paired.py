@@ -9,7 +9,7 @@ from typing import Any
 from leapdecode_bench.measure.cells import NONE, compact, identical, ratio, shown
 from leapdecode_bench.measure.intervals import mean_interval, median_interval
 from leapdecode_bench.measure.records import BASELINE, LOOPING, Record
-from leapdecode_bench.measure.summary import hits, pace
+from leapdecode_bench.measure.summary import forward_counts, pace
 
 # each is plain decoding; a unit's reference is the fastest of those that are in its round
 PLAIN = (BASELINE, f"{BASELINE}:exact=False", "hf-plain", "hf-float32")
@@ -37,7 +37,7 @@ def paired(
     """A row per kind and contender, then those over all kinds but the ones set `apart`.
 
     `contenders` are those of `run.json`. Each row has `over_plain` and `over_peer` (None without
-    a peer on the same weights), see `over`.
+    a peer on the same weights), see `ratios_over`.
     """
     turns: Turns = {}
     for record in records:
@@ -73,11 +73,11 @@ def _rows(kind: str, turns: Turns, contenders: Sequence[Mapping[str, Any]]) -> l
                 "kind": kind,
                 "method": label,
                 "units": len({turn[:2] for turn in records}),
-                **hits(counted),
-                "over_plain": over(records, plain),
-                "over_plain_not_looping": over(not_looping, plain),
+                **forward_counts(counted),
+                "over_plain": ratios_over(records, plain),
+                "over_plain_not_looping": ratios_over(not_looping, plain),
                 "best_peer": peer,
-                "over_peer": over(
+                "over_peer": ratios_over(
                     records, {turn: by_contender[peer] for turn, by_contender in turns.items()}
                 )
                 if peer
@@ -109,7 +109,7 @@ def best_peer(turns: Turns, contenders: Sequence[Mapping[str, Any]]) -> str | No
     return max(labels, key=paces.__getitem__, default=None)
 
 
-def over(
+def ratios_over(
     records: Mapping[Turn, Record], references: Mapping[Turn, Record]
 ) -> dict[str, Any] | None:
     """How many times as many tokens a second; None where there is nothing to compare.
@@ -151,5 +151,5 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def interval(figures: Mapping[str, Any] | None, name: str) -> str:
-    """A ratio of `over` with its interval."""
+    """A ratio of `ratios_over` with its interval."""
     return NONE if figures is None else ratio(figures[name], figures[f"{name}_interval"])

@@ -14,13 +14,13 @@ from leapdecode_bench.measure.canvas import (
     INK,
     PAPER,
     SMALL,
+    add_legend,
     chart,
     colours,
-    key_to,
-    looks,
-    on,
     panels,
     powers_of_two,
+    style_of,
+    text_colour_on,
 )
 from leapdecode_bench.measure.cells import short_names
 from leapdecode_bench.measure.publish import Figures
@@ -41,7 +41,7 @@ def figures(report: Report) -> Figures:
     return {name: (caption, partial(make, report)) for name, (make, caption) in FIGURES.items()}
 
 
-def names(rows: list[Report], key: str) -> list[str]:
+def distinct(rows: list[Report], key: str) -> list[str]:
     """The tasks or methods of the rows, in their order."""
     return list(dict.fromkeys(row[key] for row in rows))
 
@@ -52,8 +52,8 @@ def figure_speedup(report: Report) -> "Figure | None":
     rows = [row for row in compared if row["speedup"] is not None]
     if not rows:
         return None
-    methods, colour = names(rows, "method"), colours(names(report["rows"], "method"))
-    figure, places = panels(names(rows, "task"), methods, columns=3)
+    methods, colour = distinct(rows, "method"), colours(distinct(report["rows"], "method"))
+    figure, places = panels(distinct(rows, "task"), methods, columns=3)
     for row in rows:
         axes, line, (low, high) = (
             places[row["task"]],
@@ -91,8 +91,8 @@ def figure_accepted(report: Report) -> "Figure | None":
     rows = [row for row in report["rows"] if row["method"] != BASELINE and row["accepted_lengths"]]
     if not rows:
         return None
-    methods, colour = names(rows, "method"), colours(names(report["rows"], "method"))
-    figure, places = panels(names(rows, "task"), methods, columns=4, room=0.25)
+    methods, colour = distinct(rows, "method"), colours(distinct(report["rows"], "method"))
+    figure, places = panels(distinct(rows, "task"), methods, columns=4, room=0.25)
     longest = max(int(length) for row in rows for length in row["accepted_lengths"])
     highest = max(max(shares(row)) for row in rows)
     for row in rows:
@@ -118,9 +118,9 @@ def figure_rows(report: Report) -> "Figure | None":
     if not rows:
         return None
     figure, axes = chart(7.5, 4.5)
-    tasks, methods = names(rows, "task"), names(rows, "method")
+    tasks, methods = distinct(rows, "task"), distinct(rows, "method")
     for order, row in enumerate(rows):
-        style, number = looks(tasks.index(row["task"])), methods.index(row["method"]) + 1
+        style, number = style_of(tasks.index(row["task"])), methods.index(row["method"]) + 1
         point = row["rows_per_forward"], row["tokens_per_forward"]
         axes.plot(
             *point,
@@ -133,7 +133,7 @@ def figure_rows(report: Report) -> "Figure | None":
         axes.annotate(
             f"{number}",
             point,
-            color=on(style["color"]),
+            color=text_colour_on(style["color"]),
             fontsize=6,
             fontweight="bold",
             ha="center",
@@ -142,12 +142,12 @@ def figure_rows(report: Report) -> "Figure | None":
         )
     powers_of_two(axes, [row["rows_per_forward"] for row in rows])
     axes.set(xlabel="rows per forward", ylabel="tokens per forward")
-    dots = [(looks(number) | {"linestyle": ""}, task) for number, task in enumerate(tasks)]
+    dots = [(style_of(number) | {"linestyle": ""}, task) for number, task in enumerate(tasks)]
     numbers = [
         ({"marker": f"${number}$", "color": INK, "linestyle": "", "markeredgewidth": 0}, name)
         for number, name in enumerate(short_names(methods), 1)
     ]
-    key_to(figure, dots + numbers)
+    add_legend(figure, dots + numbers)
     return figure
 
 
@@ -161,13 +161,13 @@ def figure_row_costs(report: Report) -> "Figure | None":
     for number, context in enumerate(contexts):
         costs_of_context = [cost for cost in costs if cost["context"] == context]
         points = [(cost["rows"], cost["milliseconds"]) for cost in costs_of_context]
-        axes.plot(*zip(*points, strict=True), **looks(number), markersize=5)
+        axes.plot(*zip(*points, strict=True), **style_of(number), markersize=5)
     powers_of_two(axes, [cost["rows"] for cost in costs])
     axes.set_ylim(bottom=0)
     axes.set(xlabel="rows of a forward", ylabel="milliseconds")
-    key_to(
+    add_legend(
         figure,
-        [(looks(number), f"{context} tokens cached") for number, context in enumerate(contexts)],
+        [(style_of(number), f"{context} tokens cached") for number, context in enumerate(contexts)],
     )
     return figure
 
@@ -203,7 +203,7 @@ def figure_scaling(report: Report) -> "Figure | None":
     figure, axes = chart(6.5, 4.2)
     for number, points in enumerate(lines.values()):
         rows, tokens, windows = zip(*points, strict=True)
-        axes.plot(rows, tokens, **looks(number), markersize=5)
+        axes.plot(rows, tokens, **style_of(number), markersize=5)
         for point, window in zip(points, windows, strict=True):
             axes.annotate(
                 f"{window}",
@@ -214,7 +214,7 @@ def figure_scaling(report: Report) -> "Figure | None":
             )
     powers_of_two(axes, [point[0] for points in lines.values() for point in points])
     axes.set(xlabel="rows per forward", ylabel="tokens per forward (step compression)")
-    key_to(figure, [(looks(number), line) for number, line in enumerate(lines)])
+    add_legend(figure, [(style_of(number), line) for number, line in enumerate(lines)])
     return figure
 
 

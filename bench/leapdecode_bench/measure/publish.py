@@ -44,15 +44,15 @@ def publish(
     pictures, files = dict[str, Picture](), list[Path]()
     for name, (caption, svg, png) in drawn(figures).items():
         pictures[name] = Picture(inline(svg, name, caption), f"plots/{name}.png", caption)
-        files.append(put(folder / "plots" / f"{name}.svg", svg.encode()))
-        files.append(put(folder / "plots" / f"{name}.png", png))
+        files.append(write_file(folder / "plots" / f"{name}.svg", svg.encode()))
+        files.append(write_file(folder / "plots" / f"{name}.png", png))
     blocks = list(page(pictures))
     texts = {
         "report.md": markdown(title, blocks),
         "report.html": webpage(title, blocks),
         path.name: json.dumps(report, indent=2) + "\n",
     }
-    return [put(folder / name, text.encode()) for name, text in texts.items()] + files
+    return [write_file(folder / name, text.encode()) for name, text in texts.items()] + files
 
 
 def drawn(figures: Figures) -> dict[str, tuple[str, str, bytes]]:
@@ -70,7 +70,7 @@ def drawn(figures: Figures) -> dict[str, tuple[str, str, bytes]]:
     return images_by_name
 
 
-def put(path: Path, content: bytes) -> Path:
+def write_file(path: Path, content: bytes) -> Path:
     """Write a file beside its place, then move it there."""
     path.parent.mkdir(exist_ok=True)
     beside = path.with_name(f".{path.name}.part")

@@ -12,7 +12,7 @@ from leapdecode.errors import ResultsError
 from leapdecode_bench.measure import plots
 from leapdecode_bench.measure.publish import publish
 from leapdecode_bench.measure.report import blocks, title
-from leapdecode_bench.measure.store import RESULTS, RUN, Store, known
+from leapdecode_bench.measure.store import RESULTS, RUN, Store, read_json
 from leapdecode_bench.measure.summary import NEEDED, SCHEMA, complete, document
 
 
@@ -65,8 +65,8 @@ def from_records(store: Store) -> dict[str, Any]:
 
     A line that an interrupted run cut off does no harm once its round was measured again.
     """
-    run, records = known(store.folder / RUN), store.read()
-    contenders = named(run.pop("contenders", None), store.folder / RUN)
+    run, records = read_json(store.folder / RUN), store.read()
+    contenders = contenders_of(run.pop("contenders", None), store.folder / RUN)
     whole = complete(records, contenders)
     lost = store.damaged()
     if (lost and len(whole) < len(records)) or not whole:
@@ -76,7 +76,7 @@ def from_records(store: Store) -> dict[str, Any]:
     return document(run, whole, contenders)
 
 
-def named(contenders: Any, path: Path) -> list[Entry]:
+def contenders_of(contenders: Any, path: Path) -> list[Entry]:
     """The contenders of `run.json`, in the order of the tables; raises `ResultsError`."""
     try:
         return [
@@ -91,7 +91,7 @@ def named(contenders: Any, path: Path) -> list[Entry]:
 
 def from_document(path: Path) -> dict[str, Any]:
     """A document as `write_files` wrote it; raises `ResultsError` where it is something else."""
-    report = known(path)
+    report = read_json(path)
     run, rows = report.get("run"), report.get("rows")
     if report.get("schema") != SCHEMA or not isinstance(run, dict) or not isinstance(rows, list):
         raise ResultsError(f"{path} is damaged, or no document of a bench; restore it")

@@ -70,18 +70,18 @@ class Store:
     @classmethod
     def check_resumable(cls, root: Path, fixed: Path | None) -> None:
         """Raise `OptionError` where no run was ever begun: known before a model is loaded."""
-        if not any(known(folder / RUN) for folder in cls._places(root, fixed)):
+        if not any(read_json(folder / RUN) for folder in cls._places(root, fixed)):
             raise cls._nothing_to_resume(root, fixed, "no run" if fixed else "this run")
 
     @classmethod
     def _resumed(cls, root: Path, fixed: Path | None, run: dict[str, Any]) -> "Store":
         cls.check_resumable(root, fixed)
         for folder in cls._places(root, fixed):
-            if not differences(known(folder / RUN), run):
+            if not differences(read_json(folder / RUN), run):
                 return cls(folder)
         what = "this run"
         if fixed:
-            what = f"another run (other {', '.join(differences(known(fixed / RUN), run))})"
+            what = f"another run (other {', '.join(differences(read_json(fixed / RUN), run))})"
         raise cls._nothing_to_resume(root, fixed, what)
 
     @staticmethod
@@ -104,7 +104,7 @@ class Store:
         Raises `OptionError` where it is not.
         """
         path = self.folder / RUN
-        if resume and path.exists() and (different := differences(known(path), run)):
+        if resume and path.exists() and (different := differences(read_json(path), run)):
             message = f"{self.folder} holds another run (other {', '.join(different)})"
             raise OptionError(f"{message}; choose another --output")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ def text_of(path: Path) -> str:
     return raw.decode(errors="replace")
 
 
-def known(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """What a folder says it holds; nothing where that is missing or damaged."""
     try:
         return dict(json.loads(path.read_text()))

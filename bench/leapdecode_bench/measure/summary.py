@@ -86,7 +86,7 @@ def row(
         "task": task,
         "texts": sum(record.texts for record in records),
         **speed(records, references),
-        **hits(records),
+        **forward_counts(records),
         "accepted_lengths": dict(sorted(accepted.items(), key=lambda pair: int(pair[0]))),
         "time_to_first_token": statistics.median(first) if first else None,
         "time_composition": {name: value / whole for name, value in composition.items()},
@@ -100,7 +100,7 @@ def row(
         "audit_seconds": sum(record.audit_seconds for record in records),
         "not_looping": {
             "generations": len(calm),
-            **(speed(calm, references) | hits(calm) if calm else {}),
+            **(speed(calm, references) | forward_counts(calm) if calm else {}),
         },
     }
 
@@ -128,7 +128,7 @@ def speed(records: list[Record], references: list[Record]) -> dict[str, Any]:
         if reference is None:
             continue
         ratios.setdefault(record.unit, []).append(pace(record) / pace(reference))
-        after_first, reference_after_first = later(record), later(reference)
+        after_first, reference_after_first = after_first_token(record), after_first_token(reference)
         if after_first and reference_after_first:
             ratio = rate(*after_first) / rate(*reference_after_first)
             ratios_after_first.setdefault(record.unit, []).append(ratio)
@@ -149,7 +149,7 @@ def speed(records: list[Record], references: list[Record]) -> dict[str, Any]:
     }
 
 
-def later(record: Record) -> tuple[int, float] | None:
+def after_first_token(record: Record) -> tuple[int, float] | None:
     """(tokens, seconds) behind the first forward that gave tokens; None where not known."""
     tokens = record.tokens - record.first_tokens
     if not record.first_token or tokens <= 0:
@@ -168,7 +168,7 @@ def pace(*records: Record) -> float:
     return rate(sum(record.tokens for record in records), seconds)
 
 
-def hits(records: list[Record]) -> dict[str, Any]:
+def forward_counts(records: list[Record]) -> dict[str, Any]:
     """Forwards and rows by name (None where they are not counted), and tokens per forward."""
     counted = sums(record.counts for record in records)
     figures: dict[str, Any] = {name: counted.get(name) for name in COUNTS}

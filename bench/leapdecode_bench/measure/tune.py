@@ -16,7 +16,7 @@ from leapdecode.methods.registry import find, make
 from leapdecode_bench.measure.bench import Bench, Workload
 from leapdecode_bench.measure.contenders import Contender, Ours
 from leapdecode_bench.measure.records import BASELINE, Record
-from leapdecode_bench.measure.summary import hits, speed
+from leapdecode_bench.measure.summary import forward_counts, speed
 
 
 @dataclass
@@ -133,9 +133,14 @@ def trial(
     )
     fast, gain = speed(own, baseline), speed(own, first_value)["speedup"]
     return Trial(
-        name, value, fast["speedup"], fast["speedup_interval"], gain,
-        hits(records)["tokens_per_forward"] or 0.0, sum(record.verdicts[2] for record in records),
-    )  # fmt: skip
+        name,
+        value,
+        fast["speedup"],
+        fast["speedup_interval"],
+        gain,
+        forward_counts(records)["tokens_per_forward"] or 0.0,
+        sum(record.verdicts[2] for record in records),
+    )
 
 
 def _moved(record: Record, units: dict[tuple[str, int], int]) -> Record:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leapdecode_bench.measure.canvas import FAINT, key_to, looks
+from leapdecode_bench.measure.canvas import FAINT, add_legend, style_of
 from leapdecode_bench.measure.cells import NONE, compact, percent, seconds, shown, speedup
 from leapdecode_bench.measure.pages import (
     Block,
@@ -146,14 +146,14 @@ def figure_blocks(rows: Sequence[Mapping[str, Any]]) -> Figure:
         of_line.sort(key=lambda row: block_of(row["decoding"]))
         sizes = [block_of(row["decoding"]) for row in of_line]
         for axes, name in zip(panels, ("tokens_per_forward", "speedup"), strict=True):
-            axes.plot(sizes, [row[name] for row in of_line], **looks(number), markersize=4)
+            axes.plot(sizes, [row[name] for row in of_line], **style_of(number), markersize=4)
     for axes, name in zip(panels, ("tokens per forward", "speed-up"), strict=True):
         axes.axhline(1, color=FAINT, linewidth=1)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("tokens of a block")
         axes.set_ylabel(name)
     names = [f"{short(model)}, {task}" for model, task in lines]
-    key_to(figure, [(looks(number), name) for number, name in enumerate(names)])
+    add_legend(figure, [(style_of(number), name) for number, name in enumerate(names)])
     return figure
 
 

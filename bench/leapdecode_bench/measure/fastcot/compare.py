@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leapdecode.reasoning.fastcot.questions import PromptedQuestion, Source
 
 
-def parted(
+def split_questions(
     source: Source, calibration: int, limit: int, seed: int, shots: int
 ) -> tuple[list[PromptedQuestion], list[PromptedQuestion]]:
     """Questions to calibrate by, and `limit` others to compare on; the same for the same seed."""

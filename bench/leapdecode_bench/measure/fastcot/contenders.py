@@ -44,7 +44,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ContenderSpec:
     """A contender as it was written: KIND, or KIND:METHOD with options of the method."""
 
     written: str
@@ -104,7 +104,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def wanted(written: str) -> tuple[Kind, str, list[str]]:
+def parse_contender(written: str) -> tuple[Kind, str, list[str]]:
     """Kind, method, and options as KEY=VALUE of a contender; raises `UnknownName`, `OptionError`.
 
     Where no method is named, the kind's own is meant.
@@ -122,7 +122,7 @@ def wanted(written: str) -> tuple[Kind, str, list[str]]:
 
 
 def contenders(
-    chosen: Sequence[Wanted],
+    chosen: Sequence[ContenderSpec],
     bounds: Mapping[str, Sequence[int]] | Sequence[int],
     readings: Sequence[int] = (1,),
     confidences: Sequence[float] = (0.0,),
@@ -130,7 +130,7 @@ def contenders(
 ) -> list[Contender]:
     """Every contender with every bound, or with every number of readings and confidence.
 
-    Bounds are those of all, or by `Wanted.bound_of`.
+    Bounds are those of all, or by `ContenderSpec.bound_of`.
     """
     every = list[Contender]()
     for contender in chosen:

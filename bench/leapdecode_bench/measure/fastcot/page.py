@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.reasoning.fastcot.calibration import Calibration
-from leapdecode_bench.measure.canvas import FAINT, INK, chart, key_to, looks
+from leapdecode_bench.measure.canvas import FAINT, INK, add_legend, chart, style_of
 from leapdecode_bench.measure.cells import NONE, compact, percent, seconds, shown, yes_or_no
 from leapdecode_bench.measure.fastcot.contenders import label_of
 from leapdecode_bench.measure.fastcot.records import BatchRecord, ContenderKey
@@ -174,7 +174,7 @@ def figure_saved(rows: Sequence[Mapping[str, Any]]) -> Figure:
     figure, axes = chart(6.5, 3.6)
     names = list(dict.fromkeys(row["method"] for row in rows))
     for number, name in enumerate(names):
-        style = looks(number)
+        style = style_of(number)
         rows_of_name = [row for row in rows if row["method"] == name]
         x, y = ([100 * row[part] for row in rows_of_name] for part in ("loss", "saved_time"))
         axes.plot(x, y, **style, markersize=5, linewidth=1)
@@ -189,7 +189,7 @@ def figure_saved(rows: Sequence[Mapping[str, Any]]) -> Figure:
     axes.axvline(0, color=FAINT, linewidth=1, zorder=0)
     axes.set_xlabel("loss, in points of accuracy")
     axes.set_ylabel("% of the time saved")
-    key_to(figure, [(looks(number), name) for number, name in enumerate(names)])
+    add_legend(figure, [(style_of(number), name) for number, name in enumerate(names)])
     return figure
 
 
@@ -200,15 +200,15 @@ def figure_lines(
     figure, axes = chart(6.5, 3.2)
     for number, points in enumerate(lines.values()):
         x, y = zip(*points, strict=True)
-        axes.plot(x, [100 * value for value in y], **looks(number), markersize=3)
+        axes.plot(x, [100 * value for value in y], **style_of(number), markersize=3)
     if level is not None:
         axes.axhline(100 * level, color=FAINT, linewidth=1)
     for number, mark in enumerate(marks):
-        axes.axvline(mark, color=looks(number)["color"], linewidth=0.5)
+        axes.axvline(mark, color=style_of(number)["color"], linewidth=0.5)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(across)
     axes.set_ylabel("accuracy, %", color=INK)
-    key_to(figure, [(looks(number), name) for number, name in enumerate(lines)])
+    add_legend(figure, [(style_of(number), name) for number, name in enumerate(lines)])
     return figure
 
 

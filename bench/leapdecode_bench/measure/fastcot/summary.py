@@ -70,7 +70,7 @@ def row(key: ContenderKey, records: By, plain: By) -> dict[str, Any]:
             ending: [reply.ended for reply in replies].count(ending) for ending in endings(replies)
         },
         "time_composition": composition(records),
-        "rationale_equal": all(begins(*pair) for pair in pairs) if pairs else None,
+        "rationale_equal": all(is_beginning(*pair) for pair in pairs) if pairs else None,
     }
 
 
@@ -90,7 +90,7 @@ def composition(records: By) -> dict[str, float]:
     return {part: sum(record.times[part] for record in records.values()) for part in parts}
 
 
-def begins(reply: Reply, plain: Reply) -> bool:
+def is_beginning(reply: Reply, plain: Reply) -> bool:
     """Whether an exact part begins the plain rationale, and is all of it where nobody cut it."""
     if reply.ended in WHOLE:
         return reply.exact == plain.exact

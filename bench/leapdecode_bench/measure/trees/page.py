@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leapdecode_bench.measure.canvas import FAINT, INK, PALETTE, chart, key_to, label, looks
+from leapdecode_bench.measure.canvas import FAINT, INK, PALETTE, add_legend, chart, label, style_of
 from leapdecode_bench.measure.cells import percent, ratio, shown, yes_or_no
 from leapdecode_bench.measure.pages import Block, Columns, Heading, Words, table_of
 from leapdecode_bench.measure.publish import Figures, Pictures, publish
@@ -164,13 +164,13 @@ def figure_acceptance(records: Sequence[TreeRecord]) -> Figure | None:
         return None
     figure, axes = chart(6.5, 3.2)
     for number, points in enumerate(clouds.values()):
-        style = looks(number)
+        style = style_of(number)
         x, y = zip(*points, strict=True)
         axes.scatter(x, y, s=22, color=style["color"], marker=style["marker"])
     axes.axhline(1, color=FAINT, linewidth=1)
     axes.set_xlabel("acceptance rate")
     axes.set_ylabel("times as fast as serial")
-    key_to(figure, [({**looks(n), "linestyle": ""}, name) for n, name in enumerate(clouds)])
+    add_legend(figure, [({**style_of(n), "linestyle": ""}, name) for n, name in enumerate(clouds)])
     return figure
 
 
@@ -192,7 +192,7 @@ def figure_parts(rows: Sequence[dict[str, Any]]) -> Figure | None:
         ({"color": PALETTE[number], "marker": "s", "linestyle": ""}, part)
         for number, part in enumerate(PARTS)
     ]
-    key_to(figure, entries)
+    add_legend(figure, entries)
     return figure
 
 
@@ -205,12 +205,12 @@ def figure_utilisation(rows: Sequence[dict[str, Any]]) -> Figure | None:
     for number, row in enumerate(trees):
         trace = row["utilisation"]
         positions = [100 * (number + 0.5) / len(trace) for number in range(len(trace))]
-        axes.plot(positions, [100 * share for share in trace], **looks(number) | {"marker": ""})
+        axes.plot(positions, [100 * share for share in trace], **style_of(number) | {"marker": ""})
     axes.set_xlabel("% of the run of a question")
     axes.set_ylabel("% of time the target runs", color=INK)
     axes.set_ylim(0, 104)
-    key_to(
+    add_legend(
         figure,
-        [(looks(number) | {"marker": ""}, row["strategy"]) for number, row in enumerate(trees)],
+        [(style_of(number) | {"marker": ""}, row["strategy"]) for number, row in enumerate(trees)],
     )
     return figure
