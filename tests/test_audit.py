@@ -14,7 +14,7 @@ from leapdecode.llm.audit import audit, explain, first_difference, margins, yard
 from leapdecode.model import masks
 from leapdecode.model.embedded import checked
 from leapdecode.model.exact import examine
-from leapdecode.training.clean import repeated_share
+from leapdecode.training.cleaning import repeated_share
 from leapdecode_bench.tasks.registry import find
 
 SHORT = SamplingParams(max_tokens=16, ignore_eos=True)

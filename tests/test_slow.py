@@ -15,7 +15,7 @@ from leapdecode.core import Request
 from leapdecode.llm.audit import audit
 from leapdecode.methods import names
 from leapdecode.model.runner import Runner
-from leapdecode.training.clean import repeated_share
+from leapdecode.training.cleaning import repeated_share
 from leapdecode_bench.tasks.registry import find
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.model import embedded
 from leapdecode.model.cache_names import CACHE
 from leapdecode.reasoning.answers import parse_value
-from leapdecode.training.clean import repeated_share
+from leapdecode.training.cleaning import repeated_share
 from leapdecode_bench.tasks.base import Example, Task
 from leapdecode_bench.tasks.blocksworld import parse_evaluation
 from leapdecode_bench.tasks.registry import find, names

@@ -16,7 +16,7 @@ import transformers
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.llm.machine import revision
-from leapdecode.training.clean import repeated_share
+from leapdecode.training.cleaning import repeated_share
 from leapdecode_bench.measure.records import LOOPING
 from leapdecode_bench.tasks.registry import find
 

@@ -14,7 +14,7 @@ from tiny import prompts
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.training.clean import repeated_share
+from leapdecode.training.cleaning import repeated_share
 from leapdecode_bench.measure.records import LOOPING
 from leapdecode_bench.tasks.registry import find
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from leapdecode.core import SamplingParams
 from leapdecode.llm import LLM
 from leapdecode.llm.audit import explain
-from leapdecode.training.clean import repeated_share
+from leapdecode.training.cleaning import repeated_share
 from leapdecode_bench.measure.contenders import Contender, Ours, Outcome
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.records import BASELINE, COUNTS, TIMES, Record
