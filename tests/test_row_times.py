@@ -1,6 +1,5 @@
 """What rows cost is learned from the forwards that decoding runs anyway."""
 
-import math
 import random
 
 import pytest
@@ -100,16 +99,9 @@ def test_it_is_kept_for_the_next_run(runner):
     assert again(1) == pytest.approx(first(1), rel=0.5)
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        None, 3, [], [1.0], [1.0] * 8, [1.0, 2.0, *TRUE[1:]], [0.0, *TRUE], [math.nan, *TRUE],
-        [1.0, 1, 3, 2, 4, 5, 6, 7, 8], ["1"] * 9, [True, *TRUE],
-    ],
-)  # fmt: skip
-def test_a_damaged_entry_is_not_believed(runner, entry):
+def test_what_was_learned_of_other_numbers_of_rows_is_not_used(runner):
     times = row_times(runner)
-    keep(times.key, {"row_times": entry})
+    keep(times.key, {"row_times": [1.0] * len(KNOTS)})
     assert row_times(runner).ratios == times.ratios
 
 

@@ -10,7 +10,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 
 from leapdecode.core import Forward, SamplingParams, TokenTree
 from leapdecode.core import Sequence as Text
-from leapdecode.model.facts import keep, kept, number, whole
+from leapdecode.model.facts import keep, kept
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
 
@@ -31,9 +31,6 @@ CONTEXTS = (64, 512)
 WARM_UP = 3  # rounds before forwards are timed where they are recorded: launch, record, replay
 SECONDS = 4.0  # that repeats may take at a context, where nobody asked for a curve
 STEEP = 8.0  # times one row's: forwards that no planner would choose
-# no time and no ratio of times is smaller or larger; in milliseconds, a nanosecond and a day
-SMALLEST, LARGEST = 1e-6, 1e8
-LONGEST = 1 << 31  # tokens of a context
 
 
 @dataclass(frozen=True)
@@ -194,7 +191,7 @@ def row_costs(
 def measured_on(runner: Runner, batch: int = 1, path: Path | None = None) -> str | None:
     """The day (ISO 8601) on which the kept curve was measured; None where none is kept."""
     entry = kept(curve_key(runner, batch), path)
-    return entry["measured"] if entry and _curve(entry) else None
+    return entry["measured"] if entry else None
 
 
 def kept_costs(runner: Runner, batch: int = 1) -> list[RowCost] | None:
@@ -208,23 +205,8 @@ def keep_costs(costs: list[RowCost], key: str, path: Path | None = None) -> None
 
 
 def _curve(entry: dict[str, Any] | None) -> list[RowCost] | None:
-    """An entry's curve; None where something in it is not as `keep_costs` writes it."""
-    entries = entry.get("costs") if entry else None
-    if not entries or not isinstance(entries, list) or not all(map(_sound, entries)):
-        return None
-    costs = [RowCost(**cost) for cost in entries]
-    points = {(cost.context, cost.rows) for cost in costs}
-    once = len(points) == len(costs)
-    return costs if once and all((context, 1) in points for context, _ in points) else None
-
-
-def _sound(cost: Any) -> bool:
-    """Whether `cost` holds the fields of a `RowCost`: whole counts, and times of a machine."""
-    if not isinstance(cost, dict) or set(cost) != {field.name for field in fields(RowCost)}:
-        return False
-    times = (cost["milliseconds"], cost["ratio"], cost["fastest"])
-    counted = whole(cost["context"], 0, LONGEST) and whole(cost["rows"], 1, ROWS[-1])
-    return counted and all(number(time, SMALLEST, LARGEST) for time in times)
+    """The curve of an entry that `keep_costs` wrote."""
+    return None if entry is None else [RowCost(**cost) for cost in entry["costs"]]
 
 
 class CostCurve:

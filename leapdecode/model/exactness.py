@@ -13,8 +13,8 @@ from typing import Any
 
 from leapdecode.core import Forward
 from leapdecode.errors import UnsupportedModel
-from leapdecode.model.facts import keep, whole
-from leapdecode.model.kv_store import CHUNK, EXACT_BUCKET
+from leapdecode.model.facts import keep
+from leapdecode.model.kv_store import EXACT_BUCKET
 
 # times the unit: numbers of rows that are compared, in this order; those between are believed
 SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)
@@ -135,9 +135,9 @@ class Exactness:
         names = ("unit", "most", "ends", "refuted", "largest", "grain", "prefix_rows", *UNDECIDED)
         return {name: getattr(self, name) for name in names}
 
-    def read(self, entry: Any) -> None:
-        """Take over what was kept, if it can have been written here."""
-        if _sound(entry, self.unit):
+    def read(self, entry: dict[str, Any] | None) -> None:
+        """Take over what `as_dict` gave, if that was for the same unit."""
+        if entry is not None and entry["unit"] == self.unit:
             tuples = {name: tuple(entry[name]) for name in ("ends", "refuted")}
             vars(self).update({**entry, **tuples})
 
@@ -145,29 +145,6 @@ class Exactness:
         """Keep what was found."""
         if self.key is not None:
             keep(self.key, {"exact": self.as_dict()}, self.path)
-
-
-def _sound(entry: Any, unit: int) -> bool:
-    """Whether values of a file can be what `as_dict` gives."""
-    if not isinstance(entry, dict) or set(entry) != set(Exactness(unit).as_dict()):
-        return False
-    sizes = [unit * size for size in SIZES]
-    lists = (entry["ends"], entry["refuted"])
-    return (
-        whole(entry["unit"], unit, unit)
-        and whole(entry["most"], 1, unit * SIZES[-1])
-        and entry["most"] in (1, *sizes)
-        and whole(entry["largest"], 0, unit * SIZES[-1])
-        and entry["largest"] in (0, *sizes)
-        and (entry["grain"] is None or whole(entry["grain"], 0, unit))
-        and entry["grain"] in (None, 0, 1, unit)
-        and whole(entry["prefix_rows"], -1, CHUNK + unit)
-        and all(type(entry[name]) in (bool, type(None)) for name in UNDECIDED)
-        and all(isinstance(ends, list | tuple) for ends in lists)
-        and all(type(end) is int for ends in lists for end in ends)
-        and all(sorted(set(ENDS) & set(ends)) == list(ends) for ends in lists)
-        and not set(entry["ends"]) & set(entry["refuted"])
-    )
 
 
 def refusal(model: Any, exact: Exactness) -> UnsupportedModel:

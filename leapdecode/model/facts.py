@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import platform
-import re
 import secrets
 import threading
 import time
@@ -20,14 +19,14 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leapdecode.model.half_linear import half_linears
 
+FORMAT = 1  # of what is kept; another number makes all anew
+
 
 class Facts:
     """Entries by key, in a file and in memory.
 
-    Anybody may have written to the file, so who reads an entry checks every value of it, by `whole`
-    and `number`, and measures anew what cannot have been measured.
-
-    An entry is a dict with `measured`, the day (ISO 8601), and what was found on it.
+    An entry is a dict with `measured`, the day (ISO 8601), and what was found on it. In the file it
+    has a digest. One with another digest, which somebody has changed, is as if it were not there.
     Memory spares a process from measuring twice where the file cannot be written.
     """
 
@@ -45,11 +44,10 @@ class Facts:
         with self.lock:
             self.known[path, key] = entry
             if path is not None:
-                _write(path, _read(path), {key: entry})
+                _write(path, _read(path) | {key: entry})
 
 
 LOG = logging.getLogger("leapdecode")
-DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 FACTS = Facts()  # one for the process: what a machine needs for a forward is no one's in particular
 
 
@@ -66,16 +64,6 @@ def keep(key: str, entry: dict[str, Any], path: Path | None = None) -> None:
     FACTS.keep(key, {"measured": time.strftime("%Y-%m-%d")} | entry, path or cache_file())
 
 
-def whole(value: Any, least: int, most: int) -> bool:
-    """Whether a value of a file is a whole number in that range."""
-    return type(value) is int and least <= value <= most
-
-
-def number(value: Any, least: float, most: float) -> bool:
-    """Whether it is a number in that range; `NaN` is in none."""
-    return type(value) in (int, float) and bool(least <= value <= most)
-
-
 def _read(path: Path | None) -> dict[str, dict[str, Any]]:
     """The sound entries of a file, none where it cannot be read."""
     content: Any = None
@@ -84,20 +72,25 @@ def _read(path: Path | None) -> dict[str, dict[str, Any]]:
         with contextlib.suppress(OSError, ValueError, RecursionError):
             content = json.loads(path.read_text(encoding="utf-8"))
     entries = content if isinstance(content, dict) else {}
-    return {key: entry for key, entry in entries.items() if _dated(entry)}
+    digests = {
+        key: entry.pop("digest", None) for key, entry in entries.items() if isinstance(entry, dict)
+    }
+    return {key: entries[key] for key in digests if digests[key] == _digest(entries[key])}
 
 
-def _dated(entry: Any) -> bool:
-    day = entry.get("measured") if isinstance(entry, dict) else None
-    return isinstance(day, str) and DAY.fullmatch(day) is not None
-
-
-def _write(path: Path, entries: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> None:
-    """Replace the file of facts."""
+def _digest(entry: dict[str, Any]) -> str:
+    """Of all that an entry says; nothing for one that is nested deeper than it can be written."""
     try:
-        text = json.dumps(entries | new, indent=1)
-    except RecursionError:  # somebody else's entries are nested deeper than can be written
-        text = json.dumps(new, indent=1)
+        text = json.dumps([FORMAT, entry], sort_keys=True)
+    except RecursionError:
+        return ""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _write(path: Path, entries: dict[str, dict[str, Any]]) -> None:
+    """Replace the file of facts."""
+    signed = {key: entry | {"digest": _digest(entry)} for key, entry in entries.items()}
+    text = json.dumps(signed, indent=1)
     replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))
 
 

@@ -11,12 +11,11 @@ the weights, their dtype and the instruction set, or with what an earlier run ha
 import bisect
 import math
 import threading
-from typing import Any
 
 import torch
 
 from leapdecode.model.cost import ROWS, CostCurve, between, kept_costs, rows_of, segment
-from leapdecode.model.facts import keep, kept, number
+from leapdecode.model.facts import keep, kept
 from leapdecode.model.half_linear import weight_bytes
 from leapdecode.model.prepacked import multiplies_halves
 from leapdecode.model.runner import Runner
@@ -47,7 +46,6 @@ EVERY = 8  # steps, one of which may have another number of rows than planned
 WIDEST = 16  # the most rows that are tried
 SAVE = 64  # forwards after which what was learned is kept on disk
 CONTEXT = 256  # tokens behind which a measured curve counts
-SMALLEST, LARGEST = 1e-6, 1e8  # milliseconds, and times one row's
 
 
 class RowTimes:
@@ -155,7 +153,7 @@ def row_times(runner: Runner) -> RowTimes:
     key = f"{runner.key} | {'recorded | ' * runner.backend.recorded}row times"
     knots = rows_of(runner)
     learned = runner.ranks.agreed((kept(key) or {}).get("row_times"))
-    if learned is not None and _sound(learned, len(knots)):
+    if learned is not None and len(learned) == 1 + len(knots):
         level, *shape = learned
         return RowTimes(tuple(shape), level, KEPT, key, knots)
     measured = runner.ranks.agreed(kept_costs(runner))
@@ -165,17 +163,6 @@ def row_times(runner: Runner) -> RowTimes:
         measured_shape = tuple(curve(rows, CONTEXT) / level for rows in knots)
         return RowTimes(measured_shape, level, KEPT, key, knots)
     return likely(runner, key)
-
-
-def _sound(learned: Any, count: int) -> bool:
-    """Whether an entry of a file can be what `RowTimes.learn` keeps of so many knots."""
-    return (
-        isinstance(learned, list)
-        and len(learned) == 1 + count
-        and all(number(value, SMALLEST, LARGEST) for value in learned)
-        and learned[1] == 1
-        and learned[1:] == sorted(learned[1:])
-    )
 
 
 def likely(runner: Runner, key: str | None = None) -> RowTimes:
