@@ -19,7 +19,7 @@ class ActiveRequest:
         pending: what the loop waits for; None once it has ended.
         answer: the result of the forward that it waited for, until the loop takes it.
         samplers: by model.
-        num_steps, num_told: how many of the sequence's steps, and tokens, have been told in events.
+        num_steps, num_tokens: how many of the sequence's steps, and tokens, events have reported.
         asked_at: when it began to wait for its forward, by `time.perf_counter`.
         exactness: the target's, when it joined.
         fingerprint: the target's, when it joined.
@@ -34,7 +34,7 @@ class ActiveRequest:
     answer: ForwardResult | None = None
     samplers: dict[str, Sampler] = field(default_factory=dict)
     num_steps: int = 0
-    num_told: int = 0
+    num_tokens: int = 0
     asked_at: float = 0.0
     exactness: Exactness | None = None
     fingerprint: Fingerprint | None = None
@@ -50,11 +50,11 @@ class ActiveRequest:
         return self.sequence.finish_reason is not None
 
     def news(self) -> list[StepEvent]:
-        """The steps that have not been told, and that the request has ended."""
+        """Events of the steps since the last call, and of the request's end."""
         sequence, events = self.sequence, list[StepEvent]()
         for step in sequence.steps[self.num_steps :]:
-            first, self.num_told = self.num_told, self.num_told + len(step.tokens)
-            logprobs = sequence.logprobs[first : self.num_told]
+            first, self.num_tokens = self.num_tokens, self.num_tokens + len(step.tokens)
+            logprobs = sequence.logprobs[first : self.num_tokens]
             events.append(StepEvent(self.request.id, step, logprobs=logprobs))
         self.num_steps = len(sequence.steps)
         ended = sequence.finish_reason

@@ -49,7 +49,7 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
     several processes; a request whose own processor raises fails alone.
     """
     picked: list[tuple[Evaluated, Tensor, Tensor | None]] = []
-    telling: list[Evaluated] = []
+    with_likeliest: list[Evaluated] = []
     for evaluation in evaluated:
         request, forward, result = evaluation
         if not result.nodes:  # the draft's context or the token limit leaves nothing to draft
@@ -58,7 +58,7 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
         try:
             picked.append((evaluation, *_picked(name, request, forward, result, ranks)))
             if forward.likeliest:
-                telling.append(evaluation)
+                with_likeliest.append(evaluation)
         except Exception as error:  # a user's processor may raise anything
             request.fail(error)
     if not picked:
@@ -74,15 +74,15 @@ def choose(name: str, evaluated: list[Evaluated], ranks: Ranks = ALONE) -> None:
                 if not math.isfinite(next(scores)):
                     chosen[number * top : (number + 1) * top] = [NOT_FINITE] * top
         _enter(evaluation, chosen)
-    _enter_likeliest(telling, ranks)
+    _enter_likeliest(with_likeliest, ranks)
 
 
-def _enter_likeliest(telling: list[Evaluated], ranks: Ranks) -> None:
+def _enter_likeliest(with_likeliest: list[Evaluated], ranks: Ranks) -> None:
     """Put the tokens of the greatest processed logits at each evaluated node, best first, and their
     probabilities among each other into the results.
     """
     by_count: dict[int, list[Evaluated]] = {}
-    for evaluation in telling:
+    for evaluation in with_likeliest:
         by_count.setdefault(
             min(evaluation[1].likeliest, evaluation[2].scores_NV.shape[-1]), []
         ).append(evaluation)

@@ -106,9 +106,9 @@ class Engine:
             part()
             share_time(self.active, time.perf_counter() - began)
         idle = not self.turn.running
-        # who has ended while models run is told of it when it leaves
-        told = [request for request in self.active if idle or not request.ended]
-        events = [event for request in told for event in request.news()]
+        # a request that has ended while models run reports it when it leaves
+        reporting = [request for request in self.active if idle or not request.ended]
+        events = [event for request in reporting for event in request.news()]
         if idle:
             for request in list(self.active):
                 if request.ended:
@@ -118,7 +118,7 @@ class Engine:
         return events
 
     def _prepare(self) -> None:
-        """Let requests join, and come to what they ask of the models."""
+        """Let requests join, and bring each to its next forward."""
         if not self.turn.running:  # else caches must stay where they are
             self._admit()
             self.places.compact()
@@ -181,7 +181,7 @@ class Engine:
             self.active.append(request)
 
     def _tell_planners(self) -> None:
-        """How many decode, and whether one of them gains nothing by rows."""
+        """Tell every planner how many requests decode, and whether one of them has no guesses."""
         beside_plain = any(not request.method.proposes for request in self.active)
         for request in self.active:
             self.turn.limit(request, len(self.active))

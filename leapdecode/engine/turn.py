@@ -60,7 +60,7 @@ class Turn:
             self._commit(moving)
 
     def limit(self, request: ActiveRequest, texts: int = 1) -> None:
-        """How many rows of a request's next tree are known to be exact, where it is."""
+        """Set how many rows a request's next tree may have under exact decoding; 0: any number."""
         rows = 0
         if request.exactness is not None:
             rows = request.exactness.rows_at(len(request.sequence.tokens) - 1, texts)

@@ -141,7 +141,7 @@ def device_name(device: torch.device) -> str:
 
 
 def weights_digest(model: Any) -> str:
-    """Of the first values of every weight that is not elsewhere, to tell models of one shape
+    """A digest of the first values of every weight that is held here; it tells models of one shape
     apart.
     """
     digest = hashlib.sha256()

@@ -139,7 +139,9 @@ def _pack_layer(model: Any, name: str, tables: list[torch.nn.Embedding], files: 
 
 @torch.inference_mode()
 def computes(model: Any) -> bool:
-    """Whether a model's own code goes with half weights: some casts by a layer's weight."""
+    """Whether a model's own code runs with half weights; some casts to the dtype of a layer's
+    weight.
+    """
     try:
         model(input_ids=torch.zeros(1, 1, dtype=torch.long), use_cache=False)
     except torch.OutOfMemoryError:

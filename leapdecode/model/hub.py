@@ -1,4 +1,4 @@
-"""What reaching for a model may bring: a hub that answers or not, and errors in one sentence."""
+"""Fetching models: whether the hub can be reached, and its errors in one sentence."""
 
 import contextlib
 import logging

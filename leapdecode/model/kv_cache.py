@@ -20,8 +20,8 @@ from leapdecode.model.waits import Waiting
 LONG_PREFIX = 16  # in company, more missing text than this is evaluated before the common forward
 
 
-def _saying(tokens: int) -> contextlib.AbstractContextManager[Waiting | None]:
-    """A block that says so if a prompt of that many tokens takes long; short ones say nothing."""
+def _progress(tokens: int) -> contextlib.AbstractContextManager[Waiting | None]:
+    """A block that shows progress where a prompt of so many tokens takes long."""
     if tokens < LONG_PREFIX:
         return contextlib.nullcontext()
     return Waiting(f"evaluating {tokens:,} tokens of a prompt", tokens)
@@ -268,7 +268,7 @@ class KVCache:
         cache = self.sequences[request.sequence.id]
         forwards = 0
         seconds = 0.0
-        with _saying(len(plan.missing) - keep) as wait:
+        with _progress(len(plan.missing) - keep) as wait:
             while len(plan.missing) > keep:
                 piece = plan.missing[: self.chunk]
                 end = plan.start + len(piece)
@@ -362,7 +362,7 @@ class KVCache:
         if checked is not None and rows and requests[0].model == "target":
             check = TreeCheck(self.runner, checked)
             check.expect(requests, plans, texts, self.chunk)
-        with _saying(sum(len(plan.missing) for plan in plans)):
+        with _progress(sum(len(plan.missing) for plan in plans)):
             launched = self.runner.launch(plans, self.store, rows) if rows else self._nothing(plans)
             logits, seconds = launched.wait()
         offset = min(len(plan.missing) for plan in plans)

@@ -1,4 +1,4 @@
-"""How much memory is free, and who among caches may have it."""
+"""How much memory is free, and how the caches share it."""
 
 import contextlib
 import ctypes
@@ -127,7 +127,7 @@ def _within(limit: Path, used: Path) -> int | None:
 
 
 class MappedFiles:
-    """Where this process has files mapped and has not written to them, by Linux's word; nowhere on
+    """Address ranges of files that this process has mapped and not written to, on Linux; none on
     other systems.
     """
 

@@ -291,26 +291,26 @@ def prepacked(model: Any, step: Step) -> Prepacked | None:
     `step` is a forward of the model. Its logits by packed layers must be the model's, up to
     rounding.
     """
-    if model not in KNOWN:
-        kind = kind_for(model)
-        if kind is None:
-            return None
-        try:
-            packed = Prepacked(model, step, kind)
-            plain = step()
-            with packed:
-                by_packed = step()
-        except RuntimeError:
-            LOG.warning("%s is not prepacked", type(model).__name__, exc_info=True)
-            return None
-        before, after = levelled(plain.float(), by_packed.float())
-        difference = (after - before).square().mean().sqrt()
-        if not difference <= cap(plain.dtype) * before.std():
-            return None
-        KNOWN[model] = packed
-    else:
+    if model in KNOWN:
         KNOWN[model].repack()
-    return KNOWN[model]
+        return KNOWN[model]
+    kind = kind_for(model)
+    if kind is None:
+        return None
+    try:
+        packed = Prepacked(model, step, kind)
+        plain = step()
+        with packed:
+            by_packed = step()
+    except RuntimeError:
+        LOG.warning("%s is not prepacked", type(model).__name__, exc_info=True)
+        return None
+    before, after = levelled(plain.float(), by_packed.float())
+    difference = (after - before).square().mean().sqrt()
+    if not difference <= cap(plain.dtype) * before.std():
+        return None
+    KNOWN[model] = packed
+    return packed
 
 
 def kind_for(model: Any) -> type[PackedLinears] | None:

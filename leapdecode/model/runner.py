@@ -93,7 +93,7 @@ class Runner:
     """An unmodified model, with what the engine must know about it; `probe` checks that it is so.
 
     Args:
-        model: it.
+        model: a causal model of transformers, in evaluation mode.
         ranks: the processes that hold parts of the model.
         backend: makes what computes its forwards, once it is known to take token trees; its own
             code by default.

@@ -1,8 +1,7 @@
-"""What long waits say of themselves on stderr: a line of text, or a progress bar on a terminal.
+"""Progress of long work on stderr: a line of text, or a progress bar on a terminal.
 
-Work that ends within a second says nothing. The library's log decides where the words go: with the
-logger "leapdecode" left as it is they go to stderr, with handlers to those, and with a level above
-INFO nowhere.
+Work that ends within a second shows nothing. With the logger "leapdecode" left as it is, lines go
+to stderr; with handlers they go to those, and with a level above INFO nowhere.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 LOG = logging.getLogger("leapdecode")
-SILENT_SECONDS = 1.0  # what ends earlier needs no words
+SILENT_SECONDS = 1.0  # work that ends earlier shows nothing
 REPEAT_SECONDS = 10.0  # between two lines about how far the work is, where there is no bar
 
 
 def quiet() -> bool:
-    """Whether the user wants no words: the logger's level is set above INFO."""
+    """Whether nothing is to be shown: the logger's level is set above INFO."""
     return LOG.level > logging.INFO
 
 
 def say(line: str) -> None:
-    """Show one line to who waits."""
+    """Show the user a line."""
     if quiet():
         return
     if LOG.level == logging.NOTSET and not LOG.handlers:
