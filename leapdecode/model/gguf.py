@@ -7,21 +7,18 @@ one.
 
 import functools
 import importlib.util
-import io
 import logging
-import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
 import torch
 import transformers
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Sequence, Split
 
 from leapdecode.errors import LeapdecodeError, ModelUnavailable, UnsupportedModel
-from leapdecode.model.dequantize import DTYPES, LIST, TEXT, on_all_cores
+from leapdecode.model.dequantize import on_all_cores
 from leapdecode.model.hub import no_bars, quiet
 from leapdecode.model.kept_gguf import entries_of, entry_of, remove, whole
 from leapdecode.model.kept_gguf import keep as keep_entry
@@ -48,7 +45,6 @@ LLAMA_3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-SIZES = {kind: np.dtype(name).itemsize for kind, name in DTYPES.items()}  # bytes of a value
 
 
 def is_gguf(name: str) -> bool:
@@ -262,46 +258,18 @@ def pre_tokenizer(name: str | None) -> PreTokenizer | None:
     return None
 
 
-def text_field(path: str, wanted: str) -> str | None:
+def text_field(path: str, name: str) -> str | None:
     """A field of a GGUF file that is text; None where there is none.
 
-    The package gguf makes an array of every token of the vocabulary first, which takes seconds.
+    Within `on_all_cores` the file's header is parsed once for everybody.
     """
-    with open(path, "rb") as file:
-        file.seek(len(MAGIC) + 4 + 8)  # version, number of tensors
-        (num_fields,) = _unpack(file, "<Q")
-        for _ in range(num_fields):
-            key = _text(file)
-            (kind,) = _unpack(file, "<I")
-            if key == wanted and kind == TEXT:
-                return _text(file)
-            _skip(file, kind)
-    return None
+    import gguf
 
-
-def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
-    return struct.unpack(layout, file.read(struct.calcsize(layout)))
-
-
-def _text(file: BinaryIO) -> str:
-    (size,) = _unpack(file, "<Q")
-    return file.read(size).decode(errors="replace")
-
-
-def _skip(file: BinaryIO, kind: int) -> None:
-    """Go behind a value of that type."""
-    if kind == TEXT:
-        (size,) = _unpack(file, "<Q")
-        file.seek(size, io.SEEK_CUR)
-    elif kind == LIST:
-        kind, count = _unpack(file, "<IQ")
-        if kind in SIZES:
-            file.seek(SIZES[kind] * count, io.SEEK_CUR)
-        else:
-            for _ in range(count):
-                _skip(file, kind)
-    else:
-        file.seek(SIZES[kind], io.SEEK_CUR)
+    field = gguf.GGUFReader(path).get_field(name)
+    if field is None or field.types[0] != gguf.GGUFValueType.STRING:
+        return None
+    content: bytes = field.parts[field.data[0]].tobytes()
+    return content.decode(errors="replace")
 
 
 def lacks_sdpa(error: Exception) -> bool:
