@@ -21,6 +21,7 @@ from leapdecode.core import Sequence as Text
 from leapdecode.model.facts import keep, kept
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
+from leapdecode.model.traits import made_up_texts
 
 LOG = logging.getLogger("leapdecode")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -68,8 +69,7 @@ def _times(
     """
     endless = SamplingParams(max_tokens=1 << 20)
     # experts differ by token
-    source = random.Random(0)
-    probe = source.choices(range(runner.vocabulary), k=context + max(counts))
+    (probe,) = made_up_texts(runner.vocabulary, context + max(counts))
     texts = [Text(probe[:context], endless, max_length=runner.max_length) for _ in range(batch)]
     kept_before = runner.kept_bytes
     cache = KVCache(runner, batch, context + max(counts))
@@ -96,6 +96,7 @@ def _times(
         repeats = max(min(repeats, int(seconds / sum(first[rows] for rows in counts))), 1)
         counts, repeats = runner.ranks.agreed((counts, repeats))
     seconds_by_rows: dict[int, list[float]] = {rows: [] for rows in counts}
+    source = random.Random(0)
     for _ in range(repeats):
         for rows in source.sample(counts, len(counts)):
             seconds_by_rows[rows].append(timed(rows))

@@ -54,11 +54,10 @@ def on_all_cores(advance: Callable[[int], None]) -> Iterator[None]:
         replaced.enter_context(replacing(gguf, "GGUFReader", reader))
         names = functools.cache(gguf.get_tensor_name_map)
         replaced.enter_context(replacing(gguf, "get_tensor_name_map", names))
-        if hasattr(loader, "_gguf_parse_value"):
-            parse = functools.partial(_value, loader._gguf_parse_value)
-            replaced.enter_context(replacing(loader, "_gguf_parse_value", parse))
-        if hasattr(loader, "tqdm"):  # a bar of its own, whatever transformers' settings are
-            replaced.enter_context(replacing(loader, "tqdm", lambda tensors, **_: tensors))
+        parse = functools.partial(_value, loader._gguf_parse_value)
+        replaced.enter_context(replacing(loader, "_gguf_parse_value", parse))
+        # a bar of its own, whatever transformers' settings are
+        replaced.enter_context(replacing(loader, "tqdm", lambda tensors, **_: tensors))
         yield
 
 

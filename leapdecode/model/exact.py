@@ -29,6 +29,7 @@ from leapdecode.model.kv_store import EXACT_BUCKET
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.runner import Runner
 from leapdecode.model.sequence_cache import SequenceCache
+from leapdecode.model.traits import made_up_texts
 
 LOG = logging.getLogger("leapdecode")
 FORMAT = 12  # of what is kept on disk
@@ -266,8 +267,7 @@ def examine(runner: Runner) -> Exactness:
     exact = known_exactness(runner, anew=True)
     length = min(3 * MOST_ROWS // 2, runner.max_length - 1)
     cache = KVCache(runner.trying(exact=exact), 3, length + MOST_ROWS)
-    source = torch.Generator().manual_seed(0)
-    made_up = torch.randint(runner.vocabulary, (3, length), generator=source).tolist()
+    made_up = made_up_texts(runner.vocabulary, length, length, length)
     begun = max(min(LONG_PROMPT + 2, length // 2), 1)
     params = SamplingParams(max_tokens=length)
     texts = [Sequence(ids[:begun], params, max_length=runner.max_length) for ids in made_up]

@@ -19,7 +19,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +86,9 @@ def entries_of(file: str | Path) -> list[Path]:
 def _key(path: Path) -> str:
     """What tells a file, and what is made of it, from others."""
     facts = path.stat()
-    versions = [_version(package) for package in ("transformers", "gguf", "tokenizers")]
+    versions = [version(package) for package in ("transformers", "gguf", "tokenizers")]
     parts = (FORMAT, facts.st_size, facts.st_mtime_ns, samples(path), *versions)
     return hashlib.sha256(" | ".join(map(str, parts)).encode()).hexdigest()[:32]
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "?"
 
 
 def whole(entry: Path) -> bool:

@@ -204,8 +204,6 @@ def has_form(module: Any) -> bool:
 def same_code(module: Any, family: tuple[str, str], part: str) -> bool:
     """Whether a module's forward has the code of that part of a family of models."""
     reference = class_of(family, part)
-    if reference is None:
-        return False
     kind: Any = type(module)
     return kind is reference or code(kind) == code(reference)
 
@@ -224,13 +222,10 @@ def rotation_of(kind: Any) -> tuple[Any, ...] | None:
 
 @functools.cache
 def class_of(family: tuple[str, str], part: str) -> Any:
-    """A class of transformers, if it is there."""
+    """A class of transformers."""
     folder, name = family
-    try:
-        module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
-    except ImportError:
-        return None
-    return getattr(module, name + part, None)
+    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    return getattr(module, name + part)
 
 
 @functools.cache

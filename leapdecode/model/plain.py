@@ -15,7 +15,13 @@ from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.generation_inputs import first_arguments
 from leapdecode.model.ranks import ALONE
 from leapdecode.model.sequence_cache import Room
-from leapdecode.model.traits import context_length, first_line, input_device, text_config
+from leapdecode.model.traits import (
+    context_length,
+    first_line,
+    input_device,
+    made_up_texts,
+    text_config,
+)
 from leapdecode.model.yardstick import levelled
 
 LOG = logging.getLogger("leapdecode")
@@ -195,8 +201,7 @@ def keeps_state(runner: PlainRunner) -> bool:
     """
     length = min(TEXT, runner.max_length)
     steps = min(STEPS, length - 1)
-    make = torch.Generator().manual_seed(0)
-    ids = torch.randint(runner.vocabulary, (length,), generator=make).tolist()
+    (ids,) = made_up_texts(runner.vocabulary, length)
     starts = (length - steps, 1)
     plain = {start: _without_cache(runner, ids, start, steps) for start in starts}
     rows = [levelled(logits_NV, logits_NV)[0] for logits_NV in plain.values()]

@@ -20,7 +20,7 @@ from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
-from leapdecode.model.traits import WINDOWS, first_line, windows_of
+from leapdecode.model.traits import WINDOWS, first_line, made_up_texts, windows_of
 from leapdecode.model.yardstick import distances, in_one_block, in_pieces, mean, tolerance
 
 LOG = logging.getLogger("leapdecode")
@@ -52,12 +52,9 @@ def _texts(runner: Runner) -> list[Sequence]:
             f"its context of {runner.max_length} tokens leaves no room for guesses"
         )
     lengths = (longest, max(longest // 2, 2))
-    make = torch.Generator().manual_seed(0)
-    draw = [
-        torch.randint(runner.vocabulary, (length,), generator=make).tolist() for length in lengths
-    ]
     return [
-        Sequence(ids, SamplingParams(max_tokens=64), max_length=runner.max_length) for ids in draw
+        Sequence(ids, SamplingParams(max_tokens=64), max_length=runner.max_length)
+        for ids in made_up_texts(runner.vocabulary, *lengths)
     ]
 
 

@@ -21,6 +21,7 @@ from leapdecode.model.half_weights import copied
 from leapdecode.model.masks import RowPlan
 from leapdecode.model.memory import free_bytes
 from leapdecode.model.runner import Runner
+from leapdecode.model.traits import made_up_texts
 
 ROWS = (1, 2, 4, 6, 8, 12, 16)
 TEXT = 64  # cached tokens
@@ -108,12 +109,8 @@ def row_table(runner: Runner, repeats: int, tick: Callable[[], Any] = lambda: No
     return RowTable(ways, statistics.median(read))
 
 
-def _tokens(runner: Runner, count: int) -> list[int]:
-    return random.Random(0).choices(range(runner.vocabulary), k=count)
-
-
 def _ours(runner: Runner) -> Forward:
-    tokens = _tokens(runner, TEXT + ROWS[-1])
+    (tokens,) = made_up_texts(runner.vocabulary, TEXT + ROWS[-1])
     cache = runner.cache(1, TEXT + 2 * ROWS[-1])
     with runner.turn:
         runner.call([RowPlan.chain(0, 0, tokens[:TEXT])], cache)
@@ -127,7 +124,7 @@ def _ours(runner: Runner) -> Forward:
 
 
 def _transformers(model: Any, runner: Runner) -> Forward:
-    tokens = torch.tensor([_tokens(runner, TEXT + ROWS[-1])], device=runner.device)
+    tokens = torch.tensor(made_up_texts(runner.vocabulary, TEXT + ROWS[-1]), device=runner.device)
     cache = DynamicCache()
     model(input_ids=tokens[:, :TEXT], use_cache=True, **{CACHE: cache})
 

@@ -30,6 +30,12 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:160]
 
 
+def made_up_texts(vocabulary: int, *lengths: int) -> list[list[int]]:
+    """Texts of so many tokens, the same at every call."""
+    source = torch.Generator().manual_seed(0)
+    return [torch.randint(vocabulary, (length,), generator=source).tolist() for length in lengths]
+
+
 def text_config(model: Any) -> PretrainedConfig:
     return model.config.get_text_config(decoder=True)
 
