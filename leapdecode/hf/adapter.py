@@ -20,8 +20,8 @@ from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.hf.cache import Keeping
 from leapdecode.hf.checks import check_config, check_inputs, check_unseen, padding_of
-from leapdecode.hf.kept import Runners
 from leapdecode.hf.rows import Row
+from leapdecode.hf.runners import Runners
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT, make
 from leapdecode.model.cache_names import CACHE

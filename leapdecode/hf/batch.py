@@ -73,17 +73,17 @@ def generate_batch(
         generation_config, limits = copy.deepcopy(generation_config), {}
         generation_config.update(max_new_tokens=max_new_tokens)
     with decoder.models(model) as models:
-        pending = [
-            pending_text
+        texts = [
+            text
             for number, ids in enumerate(inputs)
-            for pending_text in _prepared(
+            for text in _prepared(
                 model, f"req_{number}", ids, generation_config, limits, models["target"]
             )
         ]
-        outputs = _decode(decoder, models, pending, batch_size, return_logprobs, progress_bar)
+        outputs = _decode(decoder, models, texts, batch_size, return_logprobs, progress_bar)
     return {
-        pending_text.name: _output(pending_text, output, record_timestamps, return_logprobs)
-        for pending_text, output in zip(pending, outputs, strict=True)
+        text.name: _output(text, output, record_timestamps, return_logprobs)
+        for text, output in zip(texts, outputs, strict=True)
     }
 
 
