@@ -117,8 +117,8 @@ def test_the_mean_of_the_samples_is_the_value(light):
     node, state = Node((0,), "Why?\nSo."), State(Question("Q"), ("Why?\nSo.",))
     (stage,) = [find("math").evaluation(state)]
     evaluator.texts[stage.prompt] = ["7", "10", "7 or 8"]
-    assert list(evaluator.alone(node, state)) == []
-    evaluator.together(Executor(light, SamplingParams()), [node], [state])
+    assert list(evaluator.evaluation(node, state)) == []
+    evaluator.assign(Executor(light, SamplingParams()), [node], [state])
     assert node.value == 8.5
     assert node.explanation == "7\n\n10\n\n7 or 8"
     assert (counts.evaluations, counts.unparsed) == (3, 1)

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leapdecode.reasoning.fastcot.questions import SAYING
+from leapdecode.reasoning.fastcot.questions import TRIGGER_TEXT
 from leapdecode_bench.tasks.math.problems import held_out
 from leapdecode_bench.tasks.registry import find
 
@@ -39,7 +39,7 @@ def questions() -> list[dict[str, Any]]:
     lines = []
     for split, count in (("train", SHOTS), ("held_out", QUESTIONS)):
         for example in math.examples(split, count, "rationale"):
-            rationale, _, answer = example.completion.strip().partition(SAYING)
+            rationale, _, answer = example.completion.strip().partition(TRIGGER_TEXT)
             line = {
                 "question": example.body.removeprefix("Question: ").removesuffix("\nAnswer:"),
                 "answer": answer.removesuffix("."),

@@ -68,9 +68,9 @@ def terminal(tree: Tree) -> Lines:
         head = f"{MARK} " if on_path else ""
         label = Text(f"{head}{value_text(node)}  ", style=CHOSEN if on_path else "dim")
         label.append(escape(node.thought), style=CHOSEN if on_path else "")
-        below = parent.add(label)
+        branch = parent.add(label)
         for child in node.children:
-            add(below, child)
+            add(branch, child)
 
     for node in tree.root.children:
         add(lines, node)
@@ -105,9 +105,9 @@ def picture(tree: Tree) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    places = _places(tree.root)
-    levels = max(node.depth for node in places)
-    height = 1 + max(-row for _, row in places.values())
+    positions = _positions(tree.root)
+    levels = max(node.depth for node in positions)
+    height = 1 + max(-row for _, row in positions.values())
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=(1.2 + 3.3 * levels, 0.7 + 0.6 * height))
@@ -115,46 +115,50 @@ def picture(tree: Tree) -> str:
         axes.set_axis_off()
         axes.set_xlim(-0.2, levels + 0.95 if levels else 1.0)
         axes.set_ylim(-height + 0.3, 1.0)
-        _draw(axes, tree, places)
+        _draw(axes, tree, positions)
         return _svg(figure)
 
 
-def _places(root: Node) -> dict[Node, tuple[float, float]]:
-    """Where nodes stand: their depth, and a row for each leaf; parents in the middle."""
-    places: dict[Node, tuple[float, float]] = {}
+def _positions(root: Node) -> dict[Node, tuple[float, float]]:
+    """Coordinates of nodes: x is the depth; each leaf has its own y, and parents the mean of their
+    first and last child's.
+    """
+    positions: dict[Node, tuple[float, float]] = {}
     leaves = 0
 
-    def place(node: Node) -> float:
+    def locate(node: Node) -> float:
         nonlocal leaves
         if node.children:
-            rows = [place(child) for child in node.children]
+            rows = [locate(child) for child in node.children]
             row = (rows[0] + rows[-1]) / 2
         else:
             row = -float(leaves)
             leaves += 1
-        places[node] = (node.depth, row)
+        positions[node] = (node.depth, row)
         return row
 
-    place(root)
-    return places
+    locate(root)
+    return positions
 
 
-def _draw(axes: "Axes", tree: Tree, places: dict[Node, tuple[float, float]]) -> None:
+def _draw(axes: "Axes", tree: Tree, positions: dict[Node, tuple[float, float]]) -> None:
     marked = [tree.root, *chosen_nodes(tree)]
-    for node, (x, y) in places.items():
+    for node, (x, y) in positions.items():
         on_path = node in marked
         colour = BEST if on_path else FAINT
         if node.parent:
-            before, above = places[node.parent]
+            parent_x, parent_y = positions[node.parent]
             width = 2.5 if on_path else 0.8
-            axes.plot([before + BEHIND, x], [above, y], color=colour, linewidth=width, zorder=1)
+            axes.plot(
+                [parent_x + BEHIND, x], [parent_y, y], color=colour, linewidth=width, zorder=1
+            )
         axes.plot(
             [x], [y], "o", markersize=17, color=colour if on_path else PAPER,
             markeredgecolor=colour, markeredgewidth=1.2, zorder=2,
         )  # fmt: skip
-        shown = value_text(node) if node.parent else ""
+        value = value_text(node) if node.parent else ""
         ink = PAPER if on_path else INK
-        axes.text(x, y, shown, color=ink, fontsize=7, ha="center", va="center_baseline", zorder=3)
+        axes.text(x, y, value, color=ink, fontsize=7, ha="center", va="center_baseline", zorder=3)
         axes.annotate(
             _label(node, tree, on_path), (x, y), (12, 0), textcoords="offset points", fontsize=6.5,
             color=INK, va="center", parse_math=False, zorder=4,
@@ -172,7 +176,7 @@ def _label(node: Node, tree: Tree, on_path: bool) -> str:
 
 def _svg(figure: "Figure") -> str:
     """The figure's SVG; equal trees give equal ones."""
-    drawn = io.BytesIO()
+    svg = io.BytesIO()
     metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(drawn, format="svg", metadata=metadata)
-    return drawn.getvalue().decode()
+    figure.savefig(svg, format="svg", metadata=metadata)
+    return svg.getvalue().decode()

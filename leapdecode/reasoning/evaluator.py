@@ -21,12 +21,12 @@ class Evaluator(ABC):
         self.task, self.samples, self.counts = task, samples, counts
 
     @abstractmethod
-    def alone(self, node: Node, state: State) -> Job[None]:
-        """What is generated for a node itself, in the job that generated its thought."""
+    def evaluation(self, node: Node, state: State) -> Job[None]:
+        """A job of what is generated for a new node by itself; it runs in the job of the thought."""
 
     @abstractmethod
-    def together(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
-        """Give values to nodes that are compared, when all their jobs have ended."""
+    def assign(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
+        """Give values to nodes that are compared; all their jobs have ended."""
 
 
 class Value(Evaluator):
@@ -41,7 +41,7 @@ class Value(Evaluator):
         self.texts: dict[str, list[str]] = {}  # by prompt
         self.prompts: dict[Path, str] = {}  # of nodes that have no value yet
 
-    def alone(self, node: Node, state: State) -> Job[None]:
+    def evaluation(self, node: Node, state: State) -> Job[None]:
         """Have the evaluation of a node's prompt generated, unless a node before it has."""
         stage = self.task.evaluation(state)
         self.prompts[node.path] = stage.prompt
@@ -54,7 +54,7 @@ class Value(Evaluator):
             )
             texts.append(evaluation.text)
 
-    def together(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
+    def assign(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
         """Give each new node the mean of the values that its texts have."""
         for node in nodes:
             if node.path not in self.prompts:
@@ -74,11 +74,11 @@ class Vote(Evaluator):
     A value is ten times the share of the votes. Where none can be read there are no values.
     """
 
-    def alone(self, node: Node, state: State) -> Job[None]:
-        """Nothing: candidates are compared when all are known."""
+    def evaluation(self, node: Node, state: State) -> Job[None]:
+        """Nothing: votes compare all candidates."""
         yield from ()
 
-    def together(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
+    def assign(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
         """Let votes choose among the nodes."""
         prompt = vote_prompt(states)
         texts = driver.run([_vote(prompt, number) for number in range(self.samples)])

@@ -156,7 +156,7 @@ class _Growth:
             counts.coincidences += self.thoughts - len({child.thought for child in node.children})
         counts.thoughts += len(children)
         compared = step.beside + children
-        self.evaluator.together(self.driver, compared, [self.state(node) for node in compared])
+        self.evaluator.assign(self.driver, compared, [self.state(node) for node in compared])
 
     def _child(self, parent: Node, number: int) -> Job[Node]:
         """A job that generates a thought and its evaluation."""
@@ -164,7 +164,7 @@ class _Growth:
         thought = yield from job_of(self.task.think(state), "thought", path)
         state = state.after(thought)
         node = Node(path, thought, final=self.task.is_final(state), parent=parent)
-        yield from self.evaluator.alone(node, state)
+        yield from self.evaluator.evaluation(node, state)
         return node
 
 

@@ -98,10 +98,10 @@ class Tree:
 
     def node(self, path: Path) -> Node:
         """The node at a path; raises `IndexError` where there is none."""
-        found = self.root
+        node = self.root
         for number in path:
-            found = found.children[number]
-        return found
+            node = node.children[number]
+        return node
 
     def to_json(self) -> dict[str, Any]:
         """The tree as a document of objects, lists, texts and numbers alone."""

@@ -6,7 +6,12 @@ import random
 from pathlib import Path
 
 from leapdecode.errors import TaskError, UnknownName, with_suggestions
-from leapdecode.reasoning.fastcot.questions import SAYING, PromptedQuestion, Source, question_of
+from leapdecode.reasoning.fastcot.questions import (
+    TRIGGER_TEXT,
+    PromptedQuestion,
+    Source,
+    question_of,
+)
 from leapdecode_bench.tasks import registry
 from leapdecode_bench.tasks.base import Example
 from leapdecode_bench.tasks.public import registry as public_sets
@@ -44,7 +49,7 @@ class PublicSource(Source):
 
     def _asked(self, item: Item, shots: int) -> PromptedQuestion:
         def score(answer: str) -> float:
-            return float(self.set.score(item, SAYING + answer) or 0.0)
+            return float(self.set.score(item, TRIGGER_TEXT + answer) or 0.0)
 
         prompt = self.set.prompt(item, min(shots, self.set.shots))
         return PromptedQuestion(item.facts["question"], prompt, score)
@@ -92,7 +97,7 @@ class TaskSource(Source):
 
     def _asked(self, example: Example, shots: int) -> PromptedQuestion:
         def score(answer: str) -> float:
-            return float(self.task.score(example, SAYING + answer) or 0.0)
+            return float(self.task.score(example, TRIGGER_TEXT + answer) or 0.0)
 
         prompt = self.task.prompt(example, self._shown(example.kind, shots))
         return PromptedQuestion(question_of(example.body), prompt, score)

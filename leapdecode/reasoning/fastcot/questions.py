@@ -13,11 +13,11 @@ from leapdecode.errors import PromptError, TaskError
 from leapdecode.model.embedded import examples
 from leapdecode.plugins import bench_is_missing, bench_part
 from leapdecode.reasoning.answers import final_choice, final_number, same_words
+from leapdecode.reasoning.fastcot.trigger import WORDS
 
 SEPARATOR = "\n"  # between a worked example, whose last line is whole, and what follows
 SHIPPED = "math"  # the task whose first questions the demo pair's package holds
-SHOTS = 4
-SAYING = " So the answer is "  # what scorers look for
+TRIGGER_TEXT = f" {WORDS} "  # what scorers look for
 _SUMS = re.compile(r"<<[^<>]*>>")  # of GSM8K's answers
 _REFERENCE = re.compile(r"####\s*(.+)")
 
@@ -122,7 +122,7 @@ class _Line:
 
     @property
     def completion(self) -> str:
-        return f" {self.rationale}{SAYING}{self.answer}.\n"
+        return f" {self.rationale}{TRIGGER_TEXT}{self.answer}.\n"
 
     def behind(self, examples: str) -> PromptedQuestion:
         """The question behind worked examples."""
@@ -130,7 +130,7 @@ class _Line:
 
     def score(self, answer: str) -> float:
         """1 for the right label, number or words, else 0."""
-        text, right_text = SAYING + answer, SAYING + self.answer
+        text, right_text = TRIGGER_TEXT + answer, TRIGGER_TEXT + self.answer
         if self.options:
             labels = list(self.options)
             right = final_choice(right_text, labels, self.options)
