@@ -22,7 +22,7 @@ class Evaluator(ABC):
 
     @abstractmethod
     def evaluation(self, node: Node, state: State) -> Job[None]:
-        """A job of what is generated for a new node by itself; it runs in the job of the thought."""
+        """Generate the evaluation of a new node; runs in the job that generated its thought."""
 
     @abstractmethod
     def assign(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:
