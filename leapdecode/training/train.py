@@ -223,7 +223,7 @@ def with_adapters(model: Any, settings: Training) -> Any:
 
 
 def _checkpointing(enabled: bool) -> dict[str, Any]:
-    """Arguments that have activations computed again, by the installed transformers' name for it."""
+    """Arguments that have activations computed again, by the name that transformers has for it."""
     known = {option.name for option in fields(TrainingArguments)}
     name = "activation_checkpointing"
     if name not in known:
