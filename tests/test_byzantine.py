@@ -19,7 +19,8 @@ class Hostile(Method):
     paper = "none"
     kind: str = "random"
 
-    def begin(self, sequence):
+    def begin(self, sequence, context):
+        super().begin(sequence, context)
         self.random = private_random(0, sequence)
 
     def guess(self, sequence):

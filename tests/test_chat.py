@@ -20,8 +20,8 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.cli.conversation import Conversation, Totals
 from leapdecode.cli.show import COLOURS
 from leapdecode.errors import PromptError
-from leapdecode.methods.evidence import NAMES
 from leapdecode.model import embedded
+from leapdecode.sources import SOURCES
 
 PENS = "Tom has 3 bags with 8 pens each. He loses 5 pens. How many pens are left?"
 BOXES = "Ann has 4 boxes with 6 cups each. She buys 7 cups. How many cups are there?"
@@ -188,7 +188,7 @@ def test_a_template_that_refuses_says_why(llm):
 
 
 def test_every_source_has_a_colour_of_its_own():
-    assert set(NAMES) <= set(COLOURS)
+    assert set(SOURCES.names()) <= set(COLOURS)
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 

@@ -10,10 +10,12 @@ import pytest
 from commands import run
 from tiny import decode, finish, prompts, runner, texts
 
+from leapdecode import sources
 from leapdecode.core import Request, SamplingParams
 from leapdecode.engine import Engine
-from leapdecode.methods import names
+from leapdecode.methods import hybrid, names
 from leapdecode.methods.base import Method
+from leapdecode.plugins import Registry
 from leapdecode.reasoning import Executor, solve
 
 ROOT = Path(__file__).parent.parent
@@ -47,18 +49,32 @@ def test_the_example_method_is_a_lossless_method():
     assert texts(made) == texts(decode(runner("llama"), prompts(), params=params))
 
 
-def test_the_example_source_guesses_words_and_is_lossless():
-    space = {}
-    exec(compile(blocks("docs/adding_a_source.md")[0], "adding_a_source.md", "exec"), space)
-    words, params = space["Words"], SamplingParams(max_tokens=40, temperature=0.7)
+@pytest.fixture
+def words(monkeypatch, tmp_path):
+    """The example source as a file among the others."""
+    (tmp_path / "words.py").write_text(blocks("docs/adding_a_source.md")[0])
+    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path)])
+    registry = Registry("leapdecode.sources", sources.Source, "source", sources.SOURCES.order)
+    monkeypatch.setattr(hybrid, "SOURCES", registry)
+    words = registry.find("words")
+    monkeypatch.delitem(sys.modules, words.__module__)
+    return words
+
+
+@pytest.mark.parametrize("name", ["auto", "words_and_text"])
+def test_the_example_source_joins_from_one_file_and_is_lossless(words, name):
+    space = {"Words": words}
+    exec(compile(blocks("docs/adding_a_source.md")[1], "adding_a_source.md", "exec"), space)
+    method = "auto" if name == "auto" else space["WordsAndText"]()
+    params = SamplingParams(max_tokens=40, temperature=0.7)
     plain = decode(runner("llama"), prompts(), params=params)
-    source, told = plain[0].generated, space["WORDS"]
-    told[:] = [source[place : place + 4] for place in range(8)]  # words that this text is made of
-    asked = [Request(text, params, words(), stream=number) for number, text in enumerate(prompts())]
-    made = finish(runner("llama"), None, asked, batch_size=8)
-    assert texts(made) == texts(plain)
-    assert max(made[0].stats.accepted_lengths) > 2
-    assert any("word" in step.sources for step in made[0].steps)
+    text = plain[0].generated  # the words that this text is made of
+    vars(words)["propose"].__globals__["WORDS"][:] = [text[n : n + 4] for n in range(8)]
+    requests = [Request(prompt, params, method, stream=n) for n, prompt in enumerate(prompts())]
+    decoded = finish(runner("llama"), None, requests, batch_size=8)
+    assert texts(decoded) == texts(plain)
+    assert any("words" in step.sources for step in decoded[0].steps)
+    assert max(decoded[0].stats.accepted_lengths) > 2
 
 
 def pages():

@@ -9,12 +9,14 @@ from tiny import CONFIGS, decode, draft_of, finish, model, new_model, prompts, r
 
 from leapdecode import LLM, Pool, SamplingParams
 from leapdecode.core import Request, Sequence, TokenTree
+from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError, PoolError
 from leapdecode.hf import decoding
 from leapdecode.methods import make
+from leapdecode.methods.context import MethodContext
 from leapdecode.methods.multi_candidate import read_widths
 from leapdecode.methods.ouroboros import rejected_phrases
-from leapdecode.methods.planner import Planner
+from leapdecode.methods.planner import CostPlanner
 from leapdecode.model.runner import Runner
 from leapdecode.verify.walk import walk
 from leapdecode_bench.measure.control import Unguessable
@@ -101,27 +103,28 @@ def test_confidence_ends_a_draft():
     )
 
 
-def test_a_useless_draft_is_soon_left_alone():
+def test_a_useless_draft_is_soon_left_alone(monkeypatch):
     config = CONFIGS["llama"]()
     config.max_position_embeddings = 2048
     on, other = Runner(new_model(config)), new_model(config)
     for parameter in other.parameters():
         parameter.data.normal_()
-    method = make("draft_model", {})
-    method.planner = Planner(
-        None, lambda rows, context: 1.0, draft=Planner(None, lambda rows, context: 0.1)
+    planner = CostPlanner(
+        cost=lambda rows, context: 1.0, draft=CostPlanner(cost=lambda rows, context: 0.1)
     )
-    asked = Request(prompts()[4], SamplingParams(max_tokens=600), method)
+    monkeypatch.setattr(Shared, "planner", lambda *_: planner)
+    asked = Request(prompts()[4], SamplingParams(max_tokens=600), "draft_model")
     (text,) = finish(on, Runner(other), [asked])
     assert text.stats.draft_forwards * 0.1 < 0.1 * text.stats.target_forwards
     assert text.stats.draft_forwards > 0
 
 
-def test_a_good_draft_is_used_to_the_full():
+def test_a_good_draft_is_used_to_the_full(monkeypatch):
     on, method = runner("llama"), make("draft_model", {"gamma": 6, "confidence": 0.0})
-    method.planner = Planner(
-        None, lambda rows, context: 1.0, draft=Planner(None, lambda rows, context: 0.02)
+    planner = CostPlanner(
+        cost=lambda rows, context: 1.0, draft=CostPlanner(cost=lambda rows, context: 0.02)
     )
+    monkeypatch.setattr(Shared, "planner", lambda *_: planner)
     (text,) = finish(on, on, [Request(prompts()[4], SamplingParams(max_tokens=100), method)])
     assert text.stats.accepted_lengths[-3] == 7
 
@@ -155,7 +158,7 @@ def test_phrases_from_what_was_rejected():
 
 def test_suffixes_that_were_not_accepted_are_corrected():
     method = make("ouroboros", {"phrase_length": 3})
-    method.begin(Sequence([1, 2, 3], LONG))
+    method.begin(Sequence([1, 2, 3], LONG), MethodContext())
     pool = method.branches.pool
     pool.entries.clear()
     pool.add(5, (8, 4))

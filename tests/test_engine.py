@@ -18,7 +18,7 @@ from leapdecode.engine.shared import Shared
 from leapdecode.errors import InvalidTree, NotFinite, OptionError, PromptError, UnknownName
 from leapdecode.methods import make, names
 from leapdecode.methods.base import Method
-from leapdecode.methods.planner import Planner
+from leapdecode.methods.planner import CostPlanner
 from leapdecode.model import kv_cache
 from leapdecode.model.exact import examine
 from leapdecode.model.kv_store import SlotCache
@@ -371,8 +371,8 @@ def test_a_plain_request_is_in_every_target_forward_and_waits_for_one_draft_forw
 def test_planners_know_of_a_plain_request_beside_them(monkeypatch):
     """While it decodes, its neighbours' trees are held to what delays it little; then no more."""
     rows_at, shared = [], Shared(runner("llama"), None, None)
-    monkeypatch.setattr(Planner, "most", lambda self, context: 3 if self.beside_plain else None)
-    free_rows = Planner(cost=lambda rows, context: 1.0)
+    monkeypatch.setattr(CostPlanner, "most", lambda self, context: 3 if self.beside_plain else None)
+    free_rows = CostPlanner(cost=lambda rows, context: 1.0)
     monkeypatch.setattr(shared, "_new_planner", lambda *_: free_rows)
     engine = Engine({"target": shared.runner}, Batched(2), shared, rows_at.append)
     plain = Request(prompts()[3], SamplingParams(max_tokens=10, ignore_eos=True))

@@ -17,6 +17,7 @@ LAYERS = [
     {"plugins", "plain"},
     {"core"},
     {"model", "verify", "pools"},
+    {"sources"},
     {"methods"},
     {"engine"},
     {"llm"},

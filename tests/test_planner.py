@@ -12,7 +12,7 @@ from tiny import CONFIGS, new_model
 from leapdecode import LLM, SamplingParams
 from leapdecode.core import TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.planner import PERIOD, Planner
+from leapdecode.methods.planner import PERIOD, CostPlanner, Planner
 from leapdecode.methods.rates import HitRates, kinds_of
 from leapdecode.model.cost import CostCurve, RowCost, measured_on, row_costs
 from leapdecode.verify.walk import walk
@@ -42,19 +42,19 @@ def gentle(rows, context):
 
 def test_beside_a_plain_request_a_step_takes_little_more_than_a_plain_one():
     """1 + rows / 20 <= 1.15 (1 + 1 / 20) up to 4 rows; a draft forward takes its part."""
-    assert Planner(cost=gentle).most(10) is None
-    assert Planner(cost=gentle, beside_plain=True).most(10) == 4
-    assert Planner(cost=gentle, beside_plain=True, limit=3).most(10) == 3
+    assert CostPlanner(cost=gentle).most(10) is None
+    assert CostPlanner(cost=gentle, beside_plain=True).most(10) == 4
+    assert CostPlanner(cost=gentle, beside_plain=True, limit=3).most(10) == 3
     assert Planner(limit=9, beside_plain=True).most(10) == 9
-    drafting = Planner(cost=gentle, beside_plain=True, draft=Planner(cost=lambda *_: 0.1))
+    drafting = CostPlanner(cost=gentle, beside_plain=True, draft=CostPlanner(cost=lambda *_: 0.1))
     assert drafting.most(10) == 2
-    drafting.draft = Planner(cost=lambda *_: 0.5)
+    drafting.draft = CostPlanner(cost=lambda *_: 0.5)
     assert drafting.most(10) == 1
     assert not drafting.worth_drafting(TokenTree(1), [0], 10)
     tree = two_chains()
-    taught(Planner(cost=gentle, beside_plain=True)).cut(tree, 10)
+    taught(CostPlanner(cost=gentle, beside_plain=True)).cut(tree, 10)
     assert len(tree) - len(tree.skipped) == 4
-    assert Planner(cost=gentle, beside_plain=True).columns(7, 4, 10) == 1
+    assert CostPlanner(cost=gentle, beside_plain=True).columns(7, 4, 10) == 1
 
 
 def taught(planner, times=30):
@@ -68,7 +68,7 @@ def taught(planner, times=30):
 def test_free_rows_are_all_used_and_dear_ones_not():
     for cost, left in ((flat, 0), (steep, 6)):
         tree = two_chains()
-        Planner(cost=cost).cut(tree, 10)
+        CostPlanner(cost=cost).cut(tree, 10)
         assert len(tree.skipped) == left
 
 
@@ -78,7 +78,7 @@ def linear(rows, context):
 
 @pytest.mark.parametrize("tokens", [1, 11])
 def test_rows_are_priced_by_plain_decoding_whatever_guesses_brought_of_late(tokens):
-    planner, tree = Planner(cost=linear), two_chains()
+    planner, tree = CostPlanner(cost=linear), two_chains()
     for _ in range(200):
         small = TokenTree(1)
         small.add_chain(0, [2, 3], "good")
@@ -89,7 +89,7 @@ def test_rows_are_priced_by_plain_decoding_whatever_guesses_brought_of_late(toke
 
 
 def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
-    planner, tree = Planner(cost=linear, draft=Planner(cost=flat)), two_chains()
+    planner, tree = CostPlanner(cost=linear, draft=CostPlanner(cost=flat)), two_chains()
     tree.skipped = frozenset({4, 5, 6})
     planner.keep_time(tree, 3, 10, forwards=6, rows=12)
     assert (planner.throughput.tokens, planner.throughput.time) == (3, 14 + 6)
@@ -99,7 +99,7 @@ def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
 
 
 def test_drafting_ends_where_its_time_brings_more_elsewhere():
-    planner, tree = Planner(cost=linear, draft=Planner(cost=flat)), TokenTree(1)
+    planner, tree = CostPlanner(cost=linear, draft=CostPlanner(cost=flat)), TokenTree(1)
     # 4/5 of a token for a row and a draft forward: 2 of a plain step's 11
     assert planner.worth_drafting(tree, [0], 10)
     for _ in range(200):
@@ -109,7 +109,7 @@ def test_drafting_ends_where_its_time_brings_more_elsewhere():
 
 def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_again():
     """Drafts are seen only where they are made: a pessimist would never see one again."""
-    planner = Planner(cost=linear, draft=Planner(cost=lambda rows, context: 3.0))
+    planner = CostPlanner(cost=linear, draft=CostPlanner(cost=lambda rows, context: 3.0))
     tree = TokenTree(1)
     tree.add(0, 4, "draft")
     for _ in range(4):  # 0.8 (8 / (8 + n))^2 > 4/11 up to here
@@ -121,7 +121,7 @@ def test_a_few_missed_drafts_do_not_end_drafting_many_do_and_later_it_is_tried_a
 
 
 def test_a_draft_that_doubts_itself_is_used_where_it_hits():
-    planner = Planner(cost=linear, draft=Planner(cost=lambda rows, context: 3.0))
+    planner = CostPlanner(cost=linear, draft=CostPlanner(cost=lambda rows, context: 3.0))
     tree = TokenTree(1)
     tree.add(0, 4, "draft", 2)
     for _ in range(100):
@@ -212,7 +212,7 @@ def slight(rows, context):
 
 
 def test_a_window_that_gives_nothing_is_dropped_and_tried_again():
-    found = carried(Planner(cost=slight), 0, 2000)
+    found = carried(CostPlanner(cost=slight), 0, 2000)
     assert found[:PERIOD] == [7] * PERIOD
     assert sum(width > 0 for width in found[PERIOD:]) < 0.1 * len(found)
     first = found.index(0)
@@ -220,12 +220,12 @@ def test_a_window_that_gives_nothing_is_dropped_and_tried_again():
 
 
 def test_a_window_that_pays_stays():
-    assert set(carried(Planner(cost=slight), 1, 200)) == {7}
+    assert set(carried(CostPlanner(cost=slight), 1, 200)) == {7}
 
 
 def test_a_window_that_gains_less_than_its_rows_take_is_not_carried():
     # 7 columns add 27 rows, which take 0.27 of lambda's 1
-    planner = Planner(cost=slight)
+    planner = CostPlanner(cost=slight)
     planner.window.gained, planner.window.carried = 20.0, 100.0
     assert planner.columns(7, 4, 10) == 0
     planner.window.gained, planner.window.left = 40.0, 0
@@ -233,8 +233,8 @@ def test_a_window_that_gains_less_than_its_rows_take_is_not_carried():
 
 
 def test_a_window_has_as_many_columns_as_there_is_room_for():
-    assert Planner(limit=12, cost=slight).columns(7, 4, 10) == 3
-    assert Planner(limit=12, cost=slight).columns(7, 4, 10, share=0.5) == 1
+    assert CostPlanner(limit=12, cost=slight).columns(7, 4, 10) == 3
+    assert CostPlanner(limit=12, cost=slight).columns(7, 4, 10, share=0.5) == 1
 
 
 def test_a_window_is_charged_for_the_steps_that_it_makes_dear():
@@ -245,21 +245,21 @@ def test_a_window_is_charged_for_the_steps_that_it_makes_dear():
     def jump(rows, context):
         return 1.0 if rows == 1 else 1.5
 
-    planner = Planner(cost=jump)
+    planner = CostPlanner(cost=jump)
     planner.window.beside.extend([1, 15] * 8)
     assert planner.columns(7, 4, 10) == 7  # half of the steps take 0.5 more: 0.25 < 0.3
-    planner = Planner(cost=jump)
+    planner = CostPlanner(cost=jump)
     planner.window.beside.extend([1, 1, 1, 15] * 4)
     assert planner.columns(7, 4, 10) == 0  # three of four do: 0.375 > 0.3
 
 
 def test_a_window_that_is_too_dear_is_not_tried():
-    assert Planner(cost=lambda rows, context: 1 + rows / 16).columns(7, 4, 10) == 0
-    assert Planner(cost=steep).columns(7, 4, 10) == 0
+    assert CostPlanner(cost=lambda rows, context: 1 + rows / 16).columns(7, 4, 10) == 0
+    assert CostPlanner(cost=steep).columns(7, 4, 10) == 0
 
 
 def test_a_window_of_the_root_alone_is_none():
-    assert Planner(cost=steep).columns(2, 1, 10) == 0
+    assert CostPlanner(cost=steep).columns(2, 1, 10) == 0
     assert Planner(limit=9).columns(8, 1, 10) == 8
     assert Planner(limit=9).columns(7, 4, 10, share=0.5) == 1
     assert Planner(limit=2).columns(7, 4, 10, share=0.5) == 0
@@ -325,7 +325,7 @@ def test_jacobi_goes_on_trying_where_rows_are_free(llm):
 def test_what_a_window_gains_is_credited_to_it(embedded_pair, monkeypatch):
     state_row_costs(embedded_pair, {1: 1.0, 128: 1.0})
     told = []
-    monkeypatch.setattr(Planner, "judge_window", lambda self, *facts: told.append(facts))
+    monkeypatch.setattr(CostPlanner, "judge_window", lambda self, *facts: told.append(facts))
     found = embedded_pair.generate(
         find("math").prompts(1)[0], method="lookahead", sampling=SHORT, budget="auto",
         guesses=0, pool_from_prompt=False,

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -12,13 +13,20 @@ from tiny import VOCABULARY, decode, finish, prompts, runner, texts
 from leapdecode import SamplingParams
 from leapdecode.core import ForwardResult, Request, Sequence, TokenTree
 from leapdecode.core.buckets import BOUNDS, BUCKETS, bucket_of
+from leapdecode.engine.shared import Shared
 from leapdecode.methods import make
-from leapdecode.methods.evidence import USUAL, Chances, match_bucket, place_of
+from leapdecode.methods.candidates import Candidates
+from leapdecode.methods.evidence import USUAL, Chances
 from leapdecode.methods.growing import Growth
-from leapdecode.methods.planner import Planner
-from leapdecode.methods.sources import Sources
+from leapdecode.methods.planner import CostPlanner, Planner
 from leapdecode.pools.recycled import RecycledTokens
 from leapdecode.pools.suffixes import BETWEEN, LONGEST, OCCURRENCES, SuffixIndex
+from leapdecode.sources import SOURCES
+from leapdecode.sources.base import SourceContext
+from leapdecode.sources.draft import Draft
+from leapdecode.sources.pair import Pair
+from leapdecode.sources.suffix import Suffix, match_bucket
+from leapdecode.sources.token import Token
 from leapdecode.verify.counter import counter_key, gumbel_of
 from leapdecode.verify.noise import gumbel
 from leapdecode.verify.walk import Verdict
@@ -75,20 +83,28 @@ def test_an_index_forgets_its_older_half():
     assert index.following([107, 108], 3) == [(109, 2)]
 
 
+def joined(sequence, *names):
+    kinds = [SOURCES.find(name) for name in names]
+    return Candidates(kinds, SourceContext(sequence), Chances())
+
+
 def test_what_was_likely_at_rejected_nodes_is_recycled():
     """The tree's nodes all teach; the newest one gives the last logit."""
-    sources = Sources(("pair", "token", "last"))
+    sources = joined(Sequence([1, 2]), "pair", "token", "last")
     likeliest = [[(5, 0.9)], [(6, 0.5)], [(7, 0.99)]]
     verdict = Verdict([0, 1], [3, 6], ["suffix", "target"], [3, 6, 7], likeliest)
-    sources.recycle([2, 3, 4], [-1, 0, 0], 1, verdict)
-    assert sources.recycled.by_pair == {
+    tree = TokenTree(2)
+    tree.add(0, 3, "suffix")
+    tree.add(0, 4, "suffix")
+    sources.recycle(tree, 1, verdict)
+    recycled = sources.context.recycled
+    assert recycled.by_pair == {
         (1, 2): [(5, bucket_of(0.9))], (2, 3): [(6, bucket_of(0.5))], (2, 4): [(7, 1)],
     }  # fmt: skip
-    assert sources.recycled.last == [(6, bucket_of(0.5))]
-    assert sources.following([9, 4], at_root=False)[7] == [place_of("token") + 1]
-    assert sources.following([2, 4], at_root=False)[7] == [
-        place_of("pair") + 1, place_of("token") + 1,
-    ]  # fmt: skip
+    assert recycled.last == [(6, bucket_of(0.5))]
+    by_pair, by_token = (sources.chances.base_of(kind) + 1 for kind in (Pair, Token))
+    assert sources.behind([9, 4], at_root=False)[7] == [by_token]
+    assert sources.behind([2, 4], at_root=False)[7] == [by_pair, by_token]
 
 
 def test_buckets_are_ordered():
@@ -98,10 +114,11 @@ def test_buckets_are_ordered():
 
 
 def test_chances_start_as_fitted_and_learn():
-    chances, suffix = Chances(), place_of("suffix")
-    evidence = [suffix + match_bucket(20, first=True)]
-    assert chances.of(evidence) > 4 * chances.of([suffix + match_bucket(1, first=True)])
-    evidence.append(place_of("draft") + BUCKETS - 1)  # the draft does not name it
+    chances = Chances()
+    suffix = chances.base_of(Suffix)
+    evidence = [suffix + match_bucket(20, is_longest=True)]
+    assert chances.of(evidence) > 4 * chances.of([suffix + match_bucket(1, is_longest=True)])
+    evidence.append(chances.base_of(Draft) + BUCKETS - 1)  # the draft does not name it
     assert chances.of(evidence) < 0.2
     assert chances.source(evidence) == "suffix"
     for _ in range(200):
@@ -110,11 +127,13 @@ def test_chances_start_as_fitted_and_learn():
 
 
 def test_great_noise_speaks_for_a_candidate_and_is_learnt_beside():
-    chances, evidence = Chances(noisy=True), [place_of("token") + 3]
+    chances = Chances(noisy=True)
+    evidence = [chances.base_of(Token) + 3]
     by_noise = [chances.of(evidence, noise) for noise in (-1.0, 0.5, USUAL, 8.0)]
     assert by_noise == sorted(by_noise)
-    assert by_noise[2] == chances.of(evidence) != Chances().of(evidence)
-    lasting = Chances(noisy=True)
+    quiet, lasting = Chances(), Chances(noisy=True)
+    assert quiet.base_of(Token) == lasting.base_of(Token)
+    assert by_noise[2] == chances.of(evidence) != quiet.of(evidence)
     for _ in range(50):
         chances.learn(evidence, hit=True, noise=8.0)
         lasting.learn(evidence, hit=True, noise=-1.0)
@@ -130,9 +149,9 @@ def test_noise_of_one_token_is_that_of_the_sampler():
 
 def grown(text, most=64, planner=None, ends=frozenset(), max_tokens=40):
     sequence = Sequence(text, SamplingParams(max_tokens=max_tokens), end_tokens=ends)
-    sources = Sources(("suffix", "pair", "token", "last"))
+    sources = joined(sequence, "suffix", "pair", "token", "last")
     sources.read(text)
-    growth = Growth(sequence, TokenTree(text[-1]), sources, Chances())
+    growth = Growth(sequence, TokenTree(text[-1]), sources)
     growth.grow(most, planner.floor(len(text)) if planner is not None else None)
     return growth.tree
 
@@ -157,8 +176,8 @@ def test_nothing_is_guessed_behind_an_end_or_beyond_the_limit():
 
 def asked_draft(temperature, drawn, likely):
     sequence = Sequence([1, 2, 3], SamplingParams(max_tokens=9, temperature=temperature, seed=4))
-    growth = Growth(sequence, TokenTree(3), Sources(("suffix",)), Chances())
-    growth.take(ForwardResult(None, [0], [], 1, 1, choices=[drawn], likeliest=[likely]))
+    growth = Growth(sequence, TokenTree(3), joined(sequence, "suffix"))
+    growth.add_draft(ForwardResult(None, [0], [], 1, 1, choices=[drawn], likeliest=[likely]))
     return growth
 
 
@@ -166,7 +185,7 @@ def test_what_a_draft_draws_with_the_targets_noise_is_the_first_guess():
     likely = [(5, 0.6), (6, 0.3), (7, 0.1)]
     drawn = asked_draft(1.0, 9, likely)  # 9 is not among the likeliest
     drawn.grow(4, None)
-    assert drawn.asked == {0: 9}
+    assert drawn.drafted == {0: 9}
     assert drawn.tree.tokens[1] == 9
     assert drawn.tree.sources[1] == "draft"
     assert sum(drawn.tree.chances[1:]) <= 1
@@ -193,19 +212,19 @@ def test_draws_of_a_draft_save_forwards(light, monkeypatch):
 
 def test_growth_ends_where_a_node_does_not_pay():
     text = list(range(1, 31)) + list(range(1, 11))
-    assert len(grown(text, planner=Planner(cost=lambda rows, _: float(rows)))) == 1
-    assert len(grown(text, planner=Planner(cost=lambda rows, _: 1.0))) > 8
+    assert len(grown(text, planner=CostPlanner(cost=lambda rows, _: float(rows)))) == 1
+    assert len(grown(text, planner=CostPlanner(cost=lambda rows, _: 1.0))) > 8
 
 
 def chance_of(growth, node, token):
-    return growth._chance(node, token, growth.offered[node][token])
+    return growth._chance(node, token)
 
 
 def likeliest_of(growth):
     """In order, per node that no draft evaluated: its chance, and that of its best candidate."""
     found = []
-    for node in growth.offered.keys() - growth.asked.keys():
-        chances = [chance_of(growth, node, token) for token in growth.offered[node]]
+    for node in growth.candidates.keys() - growth.drafted.keys():
+        chances = [chance_of(growth, node, token) for token in growth.candidates[node]]
         found.append((growth.reached[node], max(chances, default=0.0)))
     return sorted(found)
 
@@ -227,43 +246,40 @@ def test_chances_are_those_of_all_that_a_draft_said(temperature, window):
     text = [source.randrange(4) for _ in range(60)]
     params = SamplingParams(max_tokens=40, temperature=temperature, seed=3)
     sequence = Sequence(text, params, max_length=200)
-    sources = Sources(("suffix",))
+    sources = joined(sequence, "suffix")
     sources.read(text)
-    growth = Growth(
-        sequence, TokenTree(text[-1]), sources, Chances(), window=window, updated=len(window)
-    )
-    assert sorted(growth.missing()) == likeliest_of(growth)
+    growth = Growth(sequence, TokenTree(text[-1]), sources, window=window, updated=len(window))
+    assert sorted(growth.undrafted()) == likeliest_of(growth)
     for most in (4, 9, 16, 24):
         growth.grow(most, None)
-        nodes = sorted(growth.offered.keys() - growth.asked.keys())[:3]
-        growth.take(drafted(nodes, source))
+        nodes = sorted(growth.candidates.keys() - growth.drafted.keys())[:3]
+        growth.add_draft(drafted(nodes, source))
         tree = growth.tree
         for node in range(1, len(tree)):
             parent = tree.parents[node]
             assert tree.chances[node] == chance_of(growth, parent, tree.tokens[node])
             assert growth.reached[node] == growth.reached[parent] * tree.chances[node]
-        assert growth.waiting[0] == min(growth.waiting)
-        places = [(node, token) for _, _, node, token, _ in growth.waiting]
+        assert growth.queue[0] == min(growth.queue)
+        places = [(node, token) for _, _, node, token, _ in growth.queue]
         assert len(set(places)) == len(places)
-        for negative, _, node, token, chance in growth.waiting:
+        for negative, _, node, token, chance in growth.queue:
             assert chance == chance_of(growth, node, token)
             assert -negative == growth.reached[node] * chance
-        assert sorted(growth.missing()) == likeliest_of(growth)
+        assert sorted(growth.undrafted()) == likeliest_of(growth)
 
 
 def test_a_draft_looks_at_more_than_pays_as_rows_of_the_target():
     text = list(range(1, 31)) + list(range(1, 11))
-    planner = Planner(
-        cost=lambda rows, _: float(rows), draft=Planner(cost=lambda rows, _: 0.99 + 0.01 * rows)
+    planner = CostPlanner(
+        cost=lambda rows, _: float(rows), draft=CostPlanner(cost=lambda rows, _: 0.99 + 0.01 * rows)
     )
-    sources = Sources(("suffix",))
+    sequence = Sequence(text, SamplingParams(max_tokens=40))
+    sources = joined(sequence, "suffix")
     sources.read(text)
-    growth = Growth(
-        Sequence(text, SamplingParams(max_tokens=40)), TokenTree(10), sources, Chances()
-    )
+    growth = Growth(sequence, TokenTree(10), sources)
     growth.grow(64, planner.floor(len(text)))
     assert len(growth.tree) == 1
-    growth.grow(64, planner.draft_floor(len(text)), drafted=True)
+    growth.grow(64, planner.draft_floor(len(text)), for_draft=True)
     assert 4 < len(growth.tree) < 20
 
 
@@ -294,9 +310,9 @@ def test_sources_full_of_nonsense_change_no_text(seed, temperature):
     asked = prompts(3)
     plain = texts(decode(runner("llama"), asked, "autoregressive", 1, sampling))
     method = make("hybrid", {"nodes": source.choice([1, 5, 40])})
-    method.store = store
     made = [Request(text, sampling, method, stream=place) for place, text in enumerate(asked)]
-    assert texts(finish(runner("llama"), None, made, 3)) == plain
+    with patch.object(Shared, "earlier", lambda *_: store):
+        assert texts(finish(runner("llama"), None, made, 3)) == plain
 
 
 def test_recycled_tokens_know_the_newest():

@@ -4,7 +4,7 @@ import pytest
 
 from leapdecode.core import TokenTree
 from leapdecode.methods.common_rows import BatchCost, CommonRows
-from leapdecode.methods.planner import Planner
+from leapdecode.methods.planner import CostPlanner, Planner
 from leapdecode.methods.price import best_count
 from leapdecode.methods.recent import PLAIN, REST, SURE, Rest, Trust
 from leapdecode.verify.walk import walk
@@ -37,14 +37,14 @@ def missed(planner, times, chance=0.5):
 
 def test_chances_that_promise_too_much_are_believed_less():
     # 4 / (4 + 8 * 0.5), steps being forgotten a little
-    assert missed(Planner(cost=linear), 8).trust.share == pytest.approx(0.5, abs=0.02)
-    assert evaluated(Planner(cost=linear), 0.35)
-    assert not evaluated(missed(Planner(cost=linear), 8), 0.35)
-    assert evaluated(missed(Planner(cost=linear), 8), 0.6)
+    assert missed(CostPlanner(cost=linear), 8).trust.share == pytest.approx(0.5, abs=0.02)
+    assert evaluated(CostPlanner(cost=linear), 0.35)
+    assert not evaluated(missed(CostPlanner(cost=linear), 8), 0.35)
+    assert evaluated(missed(CostPlanner(cost=linear), 8), 0.6)
 
 
 def test_they_are_believed_again_after_a_while():
-    planner = missed(Planner(cost=linear), 8)
+    planner = missed(CostPlanner(cost=linear), 8)
     for _ in range(200):
         root = TokenTree(1)
         planner.learn(root, walk(root, [3]))
@@ -68,7 +68,7 @@ def test_a_cut_guess_was_not_counted_on():
 
 def test_chances_of_a_batch_are_believed():
     cost = BatchCost(lambda rows: linear(rows / 8, 0), active=8)
-    batch = missed(Planner(cost=cost, common=CommonRows()), 50)
+    batch = missed(CostPlanner(cost=cost, common=CommonRows()), 50)
     assert batch.price(10) == pytest.approx(1.0)
 
 
@@ -93,7 +93,7 @@ def test_after_long_plain_stretches_few_trees_are_grown_until_one_pays():
 @pytest.mark.parametrize("common", [None, CommonRows()])
 def test_a_planner_rests_until_a_tree_pays(common):
     cost = linear if common is None else BatchCost(lambda rows: linear(rows / 8, 0), active=8)
-    planner = Planner(cost=cost, common=common)
+    planner = CostPlanner(cost=cost, common=common)
     for _ in range(PLAIN if common is None else 8 * PLAIN):
         assert not planner.rests()
         assert not evaluated(planner, 0.1)

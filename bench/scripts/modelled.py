@@ -96,11 +96,11 @@ PARTS: dict[str, tuple[Without, str]] = {  # and the methods that it can matter 
     "window": (replaced(recent.Window, expected=fixed(1.0)), "lookahead,jacobi"),
     "common rows": (replaced(shared, CommonRows=lambda left: None), "auto,alone,draft_model"),
     "steps": (replaced(price, STEPS=(1,)), "auto,alone"),
-    "floor": (replaced(planner.Planner, floor=lambda *_: None), "auto,alone"),
-    "draft floor": (replaced(planner.Planner, draft_floor=lambda *_: None), "auto"),
-    "asking": (replaced(planner.Planner, worth_asking=lambda *_: True), "auto"),
+    "floor": (replaced(planner.CostPlanner, floor=lambda *_: None), "auto,alone"),
+    "draft floor": (replaced(planner.CostPlanner, draft_floor=lambda *_: None), "auto"),
+    "asking": (replaced(planner.CostPlanner, worth_asking=lambda *_: True), "auto"),
     "drafting": (
-        replaced(planner.Planner, worth_drafting=lambda *_, **__: True),
+        replaced(planner.CostPlanner, worth_drafting=lambda *_, **__: True),
         "draft_model,ouroboros",
     ),
 }

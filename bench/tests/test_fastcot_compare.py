@@ -10,6 +10,7 @@ from stated import state_row_costs
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.errors import OptionError, PromptError, TaskError, UnknownName
 from leapdecode.methods import make
+from leapdecode.methods.context import MethodContext
 from leapdecode.methods.jacobi import Jacobi
 from leapdecode.reasoning.fastcot import Answerer, Plan, find, plan_of
 from leapdecode.reasoning.fastcot.calibration import (
@@ -128,7 +129,7 @@ def test_a_glimpse_is_cut_where_the_text_ends_or_the_answer_begins(light, text, 
     trigger = trigger_of(light.tokenizer)
     method = Glimpse(make("jacobi", {}), trigger, iterations=0, stop=("\n",))
     sequence = Sequence([1, 2, 3], end_tokens=light.end_tokens)
-    method.begin(sequence)
+    method.begin(sequence, MethodContext())
     ids = light.tokenizer(text, add_special_tokens=False)["input_ids"]
     method._keep(sequence, ids)
     assert trigger.text(method.approximate) == left
@@ -487,7 +488,7 @@ def test_a_glimpse_looks_only_where_it_is_wanted(light):
     for looking in ({"record": True}, {"iterations": 4}):
         method = Glimpse(make("jacobi", {"window": 2}), trigger, **looking)
         method._keep = lambda *given: kept.append(given)
-        method.begin(sequence)
+        method.begin(sequence, MethodContext())
         with pytest.raises(StopIteration) as ended:
             next(method.propose(sequence))
         assert isinstance(ended.value.value, TokenTree)

@@ -16,21 +16,11 @@ from rich.text import Text
 
 from leapdecode.llm.result import Piece, Result
 from leapdecode.plain import escape
+from leapdecode.sources import SOURCES
 
-COLOURS = {
-    "window": "magenta",
-    "ngram": "cyan",
-    "prompt": "green",
-    "draft": "blue",
-    "second": "bright_blue",
-    "draw": "dark_orange",
-    "phrase": "yellow",
-    "suffix": "bright_green",
-    "store": "medium_purple",
-    "pair": "bright_magenta",
-    "token": "bright_cyan",
-    "last": "bright_red",
-}
+# of guesses that one method alone makes; then those of all sources
+COLOURS = {"ngram": "cyan", "prompt": "green", "second": "bright_blue", "phrase": "yellow"}
+COLOURS |= {name: source.colour for name, source in SOURCES.classes.items()}
 BRACKETS = ("\u27e6", "\u27e7")
 StepCost = Callable[[int, int], float]  # (rows, cached tokens) -> milliseconds of a forward
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, StepEvent
 from leapdecode.engine.decoding import Decoding, decode
 from leapdecode.methods.base import Method
+from leapdecode.methods.context import MethodContext
 from leapdecode.model.exactness import Exactness
 from leapdecode.model.fingerprint import Fingerprint
 from leapdecode.verify.sampler import Sampler
@@ -15,6 +16,7 @@ class ActiveRequest:
     """A request with its text, its method, and what it waits for.
 
     Attributes:
+        context: what its method may use.
         decoding: the loop of its method.
         pending: what the loop waits for; None once it has ended.
         answer: the result of the forward that it waited for, until the loop takes it.
@@ -29,7 +31,8 @@ class ActiveRequest:
     request: Request
     sequence: Sequence
     method: Method
-    decoding: Decoding
+    context: MethodContext
+    decoding: Decoding = field(init=False)
     pending: Asked | None = None
     answer: ForwardResult | None = None
     samplers: dict[str, Sampler] = field(default_factory=dict)
@@ -39,6 +42,9 @@ class ActiveRequest:
     exactness: Exactness | None = None
     fingerprint: Fingerprint | None = None
     recovered: bool = False
+
+    def __post_init__(self) -> None:
+        self.decoding = decode(self.method, self.sequence, self.context)
 
     @property
     def id(self) -> int:
@@ -74,7 +80,8 @@ class ActiveRequest:
         """Go on from the text as it is by another method."""
         self.stop()
         self.method = method
-        self.decoding = decode(method, self.sequence)
+        self.context = MethodContext()
+        self.decoding = decode(method, self.sequence, self.context)
         self.exactness = None
         self.recovered = False
 

@@ -7,28 +7,31 @@ from leapdecode.engine.exact_trees import Carried, arrange
 from leapdecode.engine.logprobs import of_path
 from leapdecode.errors import InvalidTree
 from leapdecode.methods.base import Asking, Method, NoMore
+from leapdecode.methods.context import MethodContext
+from leapdecode.methods.planner import Planner
 from leapdecode.verify.walk import walk
 
 Decoding = Generator[Asked, ForwardResult | None, None]
 
 
-def decode(method: Method, sequence: Sequence) -> Decoding:
+def decode(method: Method, sequence: Sequence, context: MethodContext) -> Decoding:
     """Decode one sequence to its end by what `method` proposes; yields what it needs of the models.
 
     The method sees the text with what is carried, see `exact_trees`.
     """
-    method.begin(sequence)
+    method.begin(sequence, context)
+    planner = context.planner
     stats, carried = sequence.stats, Carried()
     while sequence.finish_reason is None:
         forwards, rows = stats.draft_forwards, stats.draft_rows
         try:
             with carried.behind(sequence):
-                context = len(sequence.tokens)
+                length = len(sequence.tokens)
                 plain = carried.ends(sequence)
                 if plain:
                     tree = TokenTree(sequence.pending)
                 else:
-                    tree = yield from _proposed(method, sequence)
+                    tree = yield from _proposed(method, sequence, planner)
         except NoMore:
             sequence.finish_reason = "aborted"
             return
@@ -58,15 +61,14 @@ def decode(method: Method, sequence: Sequence) -> Decoding:
             if own is None or plain:
                 continue
             stats.matched_tokens += tree.matched(own.choices)
-            if method.planner is not None:
-                method.planner.learn(tree, own)
-                if len(sequence.steps) > 1:  # the first step's rows are the prompt's
-                    made = stats.draft_forwards - forwards, stats.draft_rows - rows
-                    method.planner.keep_time(asked.tree, len(own.tokens), context, *made)
+            planner.learn(tree, own)
+            if len(sequence.steps) > 1:  # the first step's rows are the prompt's
+                made = stats.draft_forwards - forwards, stats.draft_rows - rows
+                planner.keep_time(asked.tree, len(own.tokens), length, *made)
             method.observe(sequence, tree, own)
 
 
-def _proposed(method: Method, sequence: Sequence) -> Asking:
+def _proposed(method: Method, sequence: Sequence, planner: Planner) -> Asking:
     """The method's next tree, cut by its budget, which carried rows are charged to as well."""
     proposing = method.propose(sequence)
     if not isinstance(proposing, Generator):
@@ -79,8 +81,7 @@ def _proposed(method: Method, sequence: Sequence) -> Asking:
         raise InvalidTree(
             f"method {method.name!r} proposes {type(tree).__name__} instead of a TokenTree"
         )
-    if method.planner is not None:
-        method.planner.cut(tree, len(sequence.tokens), method.required_nodes(), sequence.carried)
+    planner.cut(tree, len(sequence.tokens), method.required_nodes(), sequence.carried)
     return tree
 
 

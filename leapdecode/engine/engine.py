@@ -185,8 +185,7 @@ class Engine:
         beside_plain = any(not request.method.proposes for request in self.active)
         for request in self.active:
             self.turn.limit(request, len(self.active))
-            if request.method.planner is not None:
-                request.method.planner.tell(len(self.active), beside_plain)
+            request.context.planner.tell(len(self.active), beside_plain)
 
     def _join_alone(self, request: ActiveRequest) -> None:
         """Give a request new caches, because those that stand have another shape.
@@ -272,8 +271,9 @@ class Engine:
 
     def _finish(self, active: ActiveRequest) -> None:
         request, sequence, method = active.request, active.sequence, active.method
-        if isinstance(method.store, EarlierTexts) and sequence.complete:
-            method.store.store.keep(sequence.prompt, sequence.generated, request.stream)
+        earlier = active.context.store
+        if isinstance(earlier, EarlierTexts) and sequence.complete:
+            earlier.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         exact = not sequence.samples_drafts and self._stayed_exact(active)
         output = Output(request, sequence, method.name, options, exact, method.artifacts())

@@ -184,4 +184,4 @@ def _first_slots(request: ActiveRequest) -> int:
 
 
 def _models_of(request: ActiveRequest) -> tuple[str, ...]:
-    return ("target", "draft") if request.method.asks_draft else ("target",)
+    return ("target", "draft") if request.context.has_draft else ("target",)

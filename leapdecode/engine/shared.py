@@ -10,7 +10,7 @@ from leapdecode.core import Sequence
 from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.common_rows import BatchCost, CommonRows
-from leapdecode.methods.planner import Planner
+from leapdecode.methods.planner import CostPlanner, Planner
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.row_times import RowTimes, row_times
 from leapdecode.model.runner import Runner
@@ -51,40 +51,30 @@ class Shared:
         self.pools.clear()
         self.stores.clear()
 
-    def given(
-        self, method: Method, wanted: int | str | None, batch: int, pool: NgramPool | None
-    ) -> tuple[Planner | None, NgramPool | None]:
-        """The planner and the pool of a method, if it has one; raises `OptionError`,
-        `PoolError`.
-        """
-        exact = self.runner.exact is not None
-        limited = method.proposes and (wanted is not None or exact)
-        planner = self._planner(method, wanted, batch) if limited else None
-        return planner, self._pool(method, pool)
-
     def cost(self) -> BatchCost | None:
         """What the target's forwards take here, where a planner goes by it."""
         times = self.times.get(id(self.runner))
         return None if times is None else BatchCost(times, self.runner.padded)
 
-    def _planner(self, method: Method, wanted: int | str | None, batch: int) -> Planner | None:
-        if not isinstance(self.runner, Runner):
-            return None
-        key = self._key(method, wanted, batch)
+    def planner(
+        self, method: Method, has_draft: bool, wanted: int | str | None, batch: int
+    ) -> Planner:
+        """The planner of a method, which texts of equal options and budgets share; one without
+        limits where there is no budget.
+        """
+        limited = wanted is not None or self.runner.exact is not None
+        if not (limited and method.proposes and isinstance(self.runner, Runner)):
+            return Planner()
+        key = (repr(method), has_draft, wanted, batch)
         if key not in self.planners:
             planner = self.planners[key] = self._new_planner(self.runner, wanted, batch)
             if len(self.planners) > MOST_KEPT:
                 del self.planners[next(iter(self.planners))]
-            if method.asks_draft and isinstance(self.draft_runner, Runner):
+            if has_draft and isinstance(self.draft_runner, Runner):
                 planner.draft = self._new_planner(self.draft_runner, wanted, batch)
                 check = self.runner.check
                 planner.begun = wanted != AUTO or check is None or bool(check.seen)
         return self.planners[key]
-
-    def _key(
-        self, method: Method, wanted: int | str | None, batch: int
-    ) -> tuple[str, bool, int | str | None, int]:
-        return (repr(method), method.asks_draft, wanted, batch)
 
     def _new_planner(self, runner: Runner, wanted: int | str | None, batch: int) -> Planner:
         if wanted != AUTO:
@@ -92,7 +82,7 @@ class Shared:
         times = self.times_of(runner)
         common = CommonRows(left=batch) if batch > 1 else None
         cost = BatchCost(times, runner.padded, batch)
-        return Planner(cost=cost, common=common, curious=times.curious)
+        return CostPlanner(cost=cost, common=common, curious=times.curious)
 
     def times_of(self, runner: Runner) -> RowTimes:
         """What a runner's forwards take, which all planners learn together."""
@@ -101,12 +91,15 @@ class Shared:
             times = self.times[id(runner)] = row_times(runner)
         return times
 
-    def _pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:
+    def pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:
+        """The pool that a method starts from: the request's, or one that it keeps itself; raises
+        `OptionError`, `PoolError`.
+        """
         if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for
             return None
         if pool is not None:
             check_pool(pool, method.name, method.takes_pool)
-        elif method.takes_pool and getattr(method, "history", False):
+        elif method.takes_pool and method.history:
             pool = _kept(self.pools, method, NgramPool)
         if pool is not None:
             pool.bind(self.fingerprint, self.runner.vocabulary)
@@ -116,7 +109,7 @@ class Shared:
         """What a method may guess from of a store's texts, or of those that it keeps itself; raises
         `OptionError`, `PoolError`.
         """
-        keeps = method.takes_store and getattr(method, "history", False)
+        keeps = method.takes_store and method.history
         if store is None and keeps and not sequence.samples_drafts:
             store = _kept(self.stores, method, Store)
         if store is None or not isinstance(self.runner, Runner):

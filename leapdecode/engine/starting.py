@@ -14,27 +14,24 @@ from leapdecode.engine.checks import (
     check_target,
     check_verification,
 )
-from leapdecode.engine.decoding import decode
 from leapdecode.engine.shared import Shared
 from leapdecode.errors import OptionError
 from leapdecode.methods.base import Method
+from leapdecode.methods.context import MethodContext
 from leapdecode.methods.registry import fresh, make
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.traits import trained_block
 from leapdecode.verify.custom import for_one_text
 
 
-def configured(request: Request, models: Mapping[str, Any]) -> tuple[Method, int | str | None]:
-    """The method that decodes a request on these models, and its budget."""
-    method = method_of(request, models)
-    method.has_draft = models.get("draft") is not None
-    method.trained_block = trained_block(models["target"].model)
+def budget_of(request: Request, method: Method) -> int | str | None:
+    """The token budget of a request; None: there is none."""
     budget = request.budget
     if budget == AUTO:
         # draws for the rejection verifier depend on the guesses, so their number is no machine's
         draws = request.verification == "rejection" and not request.sampling.greedy
         budget = None if draws and method.name != AUTO else method.budget
-    return method, None if budget == "none" else budget
+    return None if budget == "none" else budget
 
 
 def start(
@@ -54,12 +51,10 @@ def start(
     check_salt(request.cache_salt)
     check_length(request.prompt_ids, target.max_length)
     check_target(target)
-    method, budget = configured(request, models)
-    planner, pool = shared.given(method, budget, batch_size, request.pool)
-    if planner is not None:
-        method.planner = planner
-    if pool is not None:
-        method.pool = pool
+    method = method_of(request, models)
+    has_draft = method.asks_draft(models.get("draft") is not None)
+    planner = shared.planner(method, has_draft, budget_of(request, method), batch_size)
+    pool = shared.pool(method, request.pool)
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     params = request.sampling
     if params.logits_processors:
@@ -71,10 +66,10 @@ def start(
         request.on_token, request.watch,
         verification=request.verification, cache_salt=request.cache_salt, id=request.id,
     )  # fmt: skip
-    earlier = shared.earlier(method, sequence, request.store)
-    if earlier is not None:
-        method.store = earlier
-    return ActiveRequest(request, sequence, method, decode(method, sequence))
+    store = shared.earlier(method, sequence, request.store)
+    block = trained_block(target.model)
+    context = MethodContext(planner, pool, store, has_draft, block)
+    return ActiveRequest(request, sequence, method, context)
 
 
 def method_of(request: Request, models: Mapping[str, Any]) -> Method:

@@ -65,8 +65,7 @@ class Turn:
         if request.exactness is not None:
             rows = request.exactness.rows_at(len(request.sequence.tokens) - 1, texts)
         request.sequence.exact_rows = rows
-        if request.method.planner is not None:
-            request.method.planner.exact = rows or None
+        request.context.planner.exact = rows or None
 
     def compare(self, active: list[ActiveRequest]) -> None:
         """Find out more of what exact decoding may do, by texts that wait for their next forward.

@@ -66,7 +66,7 @@ class Row:
         """The row as a request to an engine, decoded by `method`; `sequence` is set once it has
         ended.
         """
-        made = Request(method=method, pool=method.pool, **self.wanted)
+        made = Request(method=method, **self.wanted)
         self.id = made.id
         return made
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from leapdecode.core import SamplingParams, Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.base import Method
+from leapdecode.methods.context import MethodContext
 from leapdecode.methods.planner import Planner
 from leapdecode.methods.registry import fresh
-from leapdecode.methods.sourced import Sourced
 from leapdecode.pools.recycled import RecycledTokens
 from leapdecode.pools.store import Store
 from leapdecode.verify.walk import walk
@@ -57,17 +57,15 @@ class Shared:
                 "choose prompt_lookup, suffix, token_recycling or hybrid"
             )
         self.method, self.recycled = method, RecycledTokens()
-        method.planner = self.planner = LikelyPlanner(least=least)
+        self.planner = LikelyPlanner(least=least)
         self.store = Store() if store and method.takes_store else None
 
     def begin(self, sequence: Sequence) -> Method:
         """A method at the beginning of a text."""
         method = fresh(self.method)
-        if self.store is not None:
-            method.store = self.store.earlier(sequence)
-        method.begin(sequence)
-        if isinstance(method, Sourced):
-            method.sources.recycled = self.recycled
+        store = None if self.store is None else self.store.earlier(sequence)
+        context = MethodContext(self.planner, store=store, recycled=self.recycled)
+        method.begin(sequence, context)
         return method
 
     def end(self, sequence: Sequence) -> None:

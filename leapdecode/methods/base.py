@@ -10,9 +10,7 @@ from typing import Any, ClassVar
 
 from leapdecode.core import Asked, ForwardResult, Sequence, TokenTree
 from leapdecode.errors import OptionError
-from leapdecode.methods.planner import Planner
-from leapdecode.pools.ngrams import NgramPool
-from leapdecode.pools.suffixes import SuffixIndex
+from leapdecode.methods.context import MethodContext
 from leapdecode.verify.walk import Verdict
 
 MOST = 4096  # of a number that is an option, as `MAX_NODES` of a tree
@@ -45,26 +43,33 @@ class Method:
 
     A subclass says how it guesses: `guess` returns a tree, or `propose` is written as a generator
     that may yield `Forward("draft", ...)` requests first.
+
+    Attributes:
+        name: what `--method` calls it.
+        paper: where it is described.
+        lossless: whether its texts are plain decoding's; all of ours are.
+        needs_draft: a request without a draft model is refused.
+        takes_draft: it asks a draft model where there is one.
+        proposes: False: its trees are always a root alone.
+        takes_pool: users may pass a pool of n-grams.
+        takes_store: users may pass a store of earlier texts.
+        budget: the token budget where a request says "auto".
+        likeliest: tokens per node that the verdict tells `observe` with their probabilities.
+        history: it keeps a pool or a store from text to text; an option of those that can.
+        context: what the text under way may use, as `begin` was given it.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     lossless: ClassVar[bool] = True
     needs_draft: ClassVar[bool] = False
-    takes_draft: ClassVar[bool] = False  # asks a draft where there is one
+    takes_draft: ClassVar[bool] = False
     proposes: ClassVar[bool] = True
     takes_pool: ClassVar[bool] = False
-    budget: ClassVar[int | str | None] = "auto"  # where a request says "auto"
     takes_store: ClassVar[bool] = False
-    likeliest: ClassVar[int] = 0  # tokens per node that `observe` is told of, in the verdict
-    planner: Planner | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
-    pool: NgramPool | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
-    store: SuffixIndex | None = dataclasses.field(
-        default=None, init=False, repr=False, compare=False
-    )
-    has_draft: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
-    # tokens of a block, where the model was trained for Jacobi decoding
-    trained_block: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
+    budget: ClassVar[int | str | None] = "auto"
+    likeliest: ClassVar[int] = 0
+    history = False
 
     def __post_init__(self) -> None:
         for field in self.options():
@@ -94,9 +99,8 @@ class Method:
                 f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}"
             )
 
-    @property
-    def asks_draft(self) -> bool:
-        """Whether it asks the draft model; `has_draft` says whether there is one."""
+    def asks_draft(self, has_draft: bool) -> bool:
+        """Whether it asks the draft model, where there is one or not."""
         return self.needs_draft
 
     def required_nodes(self) -> set[int]:
@@ -105,8 +109,9 @@ class Method:
         """
         return set()
 
-    def begin(self, sequence: Sequence) -> None:
-        """Set up the state for one sequence."""
+    def begin(self, sequence: Sequence, context: MethodContext) -> None:
+        """Set up the state for one sequence, and keep what it may use."""
+        self.context = context
 
     def propose(self, sequence: Sequence) -> Asking:
         """The next tree, whose root is the pending token; may raise `NoMore`."""

@@ -27,5 +27,5 @@ class DraftModel(Method):
 
     def propose(self, sequence: Sequence) -> Asking:
         tree = TokenTree(sequence.pending)
-        yield from grow(sequence, tree, [1] * self.gamma, self.confidence, self.planner)
+        yield from grow(sequence, tree, [1] * self.gamma, self.confidence, self.context.planner)
         return tree

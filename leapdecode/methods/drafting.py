@@ -11,51 +11,55 @@ def grow(
     sequence: Sequence,
     tree: TokenTree,
     widths: Iterable[int],
-    confidence: float = 0.0,
-    planner: Planner | None = None,
+    confidence: float,
+    planner: Planner,
     replacement: bool = False,
 ) -> Generator[Asked, ForwardResult | None, None]:
     """Grow `tree` from its root: per width one draft forward, that many children for every node of
     the last level.
 
-    A node that the draft finds less likely than `confidence` gets no children, and with a planner
-    growth ends where another level no longer pays. Both go by what is known before the next tokens
-    are drawn, so the law of the rejection verifier holds.
+    A node that the draft finds less likely than `confidence` gets no children, and growth ends
+    where another level no longer pays by the `planner`. Both go by what is known before the next
+    tokens are drawn, so the law of the rejection verifier holds.
     """
-    level, done, sampled = [0], 0, sequence.samples_drafts
+    level = [0]
+    evaluated = 0  # nodes that earlier forwards have evaluated
     for width in widths:
-        # the target's own token will be the last
-        if tree.depths[level[0]] + 1 >= sequence.remaining:
-            return
-        if planner is not None and not planner.worth_drafting(
-            tree, level, len(sequence.tokens), width, sampled=sampled
+        is_last = tree.depths[level[0]] + 1 >= sequence.remaining  # the target's own token ends it
+        if is_last or not planner.worth_drafting(
+            tree, level, len(sequence.tokens), width, sequence.samples_drafts
         ):
             return
-        found = yield Forward("draft", sequence, tree, width, replacement)
-        assert found is not None, "the engine answers every Forward with a ForwardResult"
-        if found.choices[level[0]] < 0:  # the token limit, or the draft's context, ends here
+        output = yield Forward("draft", sequence, tree, width, replacement)
+        assert output is not None, "the engine answers every Forward with a ForwardResult"
+        if output.choices[level[0]] < 0:  # the token limit, or the draft's context, ends here
             return
-        first, done = done, len(tree)
-        rows = [node - first for node in level]
-        wanted = [found.top[node] if width > 1 else [found.choices[node]] for node in level]
-        if found.sampled_from is not None:
-            wanted = [propose(tree, node, tokens, found.sampled_from[row], replacement)
-                      for node, tokens, row in zip(level, wanted, rows, strict=True)]  # fmt: skip
-        needed = confidence > 0 or planner is not None
-        chances = (
-            probabilities(found.logits_NV, rows, wanted)
-            if needed
-            else [[1.0] * len(row) for row in wanted]
-        )
-        level = [
-            node
-            for parent, tokens, likely in zip(level, wanted, chances, strict=True)
-            for node in _children(tree, parent, tokens, likely, confidence)
-            if tree.tokens[node] not in sequence.end_tokens
+        rows = [node - evaluated for node in level]
+        evaluated = len(tree)
+        tokens = [
+            _tokens_at(tree, node, output, row, width, replacement)
+            for node, row in zip(level, rows, strict=True)
         ]
-        level = list(dict.fromkeys(level))  # a token drawn twice is one node
+        likely = probabilities(output.logits_NV, rows, tokens)
+        children = dict[int, None]()  # a token drawn twice is one node
+        for parent, drawn, chances in zip(level, tokens, likely, strict=True):
+            for token, chance in zip(drawn, chances, strict=True):
+                node = tree.add(parent, token, "draft", draft_probability=chance)
+                if chance >= confidence and token not in sequence.end_tokens:
+                    children[node] = None
+        level = list(children)
         if not level:
             return
+
+
+def _tokens_at(
+    tree: TokenTree, node: int, output: ForwardResult, row: int, width: int, replacement: bool
+) -> list[int]:
+    """The tokens that the draft gives behind a node, whose logits are in a row of its output."""
+    tokens = output.top[node] if width > 1 else [output.choices[node]]
+    if output.sampled_from is None:
+        return tokens
+    return propose(tree, node, tokens, output.sampled_from[row], replacement)
 
 
 def propose(
@@ -68,24 +72,12 @@ def propose(
     return likely
 
 
-def _children(
-    tree: TokenTree, parent: int, tokens: list[int], likely: list[float], confidence: float
-) -> Iterable[int]:
-    """Add `tokens` below `parent`; yields those that are likely enough to grow on."""
-    for token, chance in zip(tokens, likely, strict=True):
-        node = tree.add(parent, token, "draft", draft_probability=chance)
-        if chance >= confidence:
-            yield node
-
-
 def probabilities(logits: Any, rows: list[int], tokens: list[list[int]]) -> list[list[float]]:
     """The draft's probability of each row's `tokens`, from raw logits [nodes, vocabulary]."""
-    chosen = logits[rows].float()
-    places = [(number, token) for number, row in enumerate(tokens) for token in row]
+    places = [(place, token) for place, row in enumerate(tokens) for token in row]
     if not places:
         return [[] for _ in tokens]
-    index = chosen.new_tensor(places).long()
-    flat = iter(
-        (chosen[index[:, 0], index[:, 1]] - chosen.logsumexp(-1)[index[:, 0]]).exp().tolist()
-    )
+    chosen = logits[rows].float()
+    index, ids = chosen.new_tensor(places).long().T
+    flat = iter((chosen[index, ids] - chosen.logsumexp(-1)[index]).exp().tolist())
     return [[next(flat) for _ in row] for row in tokens]

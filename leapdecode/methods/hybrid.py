@@ -1,10 +1,11 @@
-"""All sources of guesses in one tree."""
+"""All sources in one tree."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leapdecode.methods.base import option
 from leapdecode.methods.sourced import Sourced
+from leapdecode.sources import SOURCES, Source
 
 
 @dataclass
@@ -28,17 +29,16 @@ class Hybrid(Sourced):
     draft: bool = option(True, "what the draft model finds likely, where there is one")
     history: bool = option(False, "keep the texts for later ones of the same LLM and options")
 
-    @property
-    def asks_draft(self) -> bool:
-        return self.draft and self.has_draft
+    def asks_draft(self, has_draft: bool) -> bool:
+        return self.draft and has_draft
 
-    @property
-    def wanted_window(self) -> int:
-        return max(self.trained_block - 1, 0) if self.window < 0 else self.window
+    def window_size(self, trained_block: int) -> int:
+        return max(trained_block - 1, 0) if self.window < 0 else self.window
 
-    def columns(self) -> Iterable[str]:
+    def sources(self) -> Sequence[type[Source]]:
+        """Every installed source, but for those whose option is off."""
         switches = {
-            "suffix": self.suffix, "store": self.suffix, "pair": self.recycling,
-            "token": self.recycling, "last": self.last,
+            "suffix": self.suffix, "recycling": self.recycling, "last": self.last,
+            "draft": self.draft,
         }  # fmt: skip
-        return [name for name, on in switches.items() if on]
+        return [kind for kind in SOURCES.classes.values() if switches.get(kind.option, True)]

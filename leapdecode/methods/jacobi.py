@@ -9,6 +9,7 @@ from typing import Any
 
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.methods.base import Method, option, private_random
+from leapdecode.methods.context import MethodContext
 from leapdecode.verify.walk import Verdict
 
 PAD = 0
@@ -41,7 +42,8 @@ class Jacobi(Method):
     left: int = field(default=0, init=False)
     taken: int = field(default=0, init=False)
 
-    def begin(self, sequence: Sequence) -> None:
+    def begin(self, sequence: Sequence, context: MethodContext) -> None:
+        super().begin(sequence, context)
         self.random = private_random(self.seed, sequence)
         self.prompt = sequence.tokens[: sequence.prompt_length]
         self.left, self.taken, self.trajectory = self.block, 0, []
@@ -69,9 +71,10 @@ class Jacobi(Method):
 
     def guess(self, sequence: Sequence) -> TokenTree:
         tree = TokenTree(sequence.pending)
-        if self.planner is not None:
-            fitting = max(self.planner.columns(self.window + 1, 1, len(sequence.tokens)) - 1, 0)
-            self.guesses = self.top_up(self.guesses, min(self.size(), fitting), self.refill)
+        wanted = max(self.window, self.block - 1) + 1  # the root is the first column
+        columns = self.context.planner.columns(wanted, 1, len(sequence.tokens))
+        size = min(self.size(), max(columns - 1, 0))
+        self.guesses = self.top_up(self.guesses, size, self.refill)
         nodes = tree.add_chain(0, self.guesses[: self.updated], "window")
         tree.add_chain(nodes[-1] if nodes else 0, self.guesses[self.updated :], FILL)
         if self.record:
@@ -87,8 +90,7 @@ class Jacobi(Method):
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)
-        if self.planner is not None:
-            self.planner.judge_window(accepted - 1, len(tree))
+        self.context.planner.judge_window(accepted - 1, len(tree))
         if self.block:
             self.left -= accepted
             if self.left <= 0:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.methods.base import Method, option, private_random
+from leapdecode.methods.context import MethodContext
 from leapdecode.pools.branches import Branches
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.window import LookaheadWindow
@@ -40,7 +41,8 @@ class Lookahead(Method):
     )
     seed: int = option(0, "seed of the first guesses; changes the speed, never the text")
 
-    def begin(self, sequence: Sequence) -> None:
+    def begin(self, sequence: Sequence, context: MethodContext) -> None:
+        super().begin(sequence, context)
         source = private_random(self.seed, sequence)
         window = LookaheadWindow(self.window, self.ngram, list(sequence.tokens), source, self.shift)
         self.branches = Branches(
@@ -49,9 +51,10 @@ class Lookahead(Method):
         self.branches.begin(sequence.tokens)
 
     def guess(self, sequence: Sequence) -> TokenTree:
-        tree, width = self.branches.tree(sequence.pending, "ngram"), None
-        if self.planner is not None:
-            width = self.planner.columns(self.window, self.ngram - 1, len(sequence.tokens), SHARE)
+        tree = self.branches.tree(sequence.pending, "ngram")
+        width = self.context.planner.columns(
+            self.window, self.ngram - 1, len(sequence.tokens), SHARE
+        )
         self.branches.place(tree, width)
         return tree
 
@@ -60,7 +63,6 @@ class Lookahead(Method):
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
         accepted = len(verdict.tokens)
-        if self.planner is not None:
-            gained = self.branches.gained(tree, verdict.path)
-            self.planner.judge_window(gained, len(tree) - len(tree.skipped))
+        gained = self.branches.gained(tree, verdict.path)
+        self.context.planner.judge_window(gained, len(tree) - len(tree.skipped))
         self.branches.advance(verdict.choices, sequence.tokens, accepted)

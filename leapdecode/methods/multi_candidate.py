@@ -47,7 +47,7 @@ class MultiCandidate(Method):
     def propose(self, sequence: Sequence) -> Asking:
         tree = TokenTree(sequence.pending)
         yield from grow(
-            sequence, tree, self.widths, self.confidence, self.planner, self.replacement
+            sequence, tree, self.widths, self.confidence, self.context.planner, self.replacement
         )
         return tree
 

@@ -11,7 +11,9 @@ from itertools import islice
 
 from leapdecode.core import Asked, Commit, Forward, ForwardResult, Sequence, TokenTree
 from leapdecode.methods.base import Asking, Method, option, private_random
+from leapdecode.methods.context import MethodContext
 from leapdecode.methods.drafting import probabilities, propose
+from leapdecode.methods.planner import Planner
 from leapdecode.pools.branches import Branches
 from leapdecode.pools.ngrams import BEFORE, NgramPool
 from leapdecode.pools.window import LookaheadWindow
@@ -67,8 +69,11 @@ class Ouroboros(Method):
     # suffixes by last node
     offered: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)
 
-    def begin(self, sequence: Sequence) -> None:
-        pool = self.pool if self.pool is not None else NgramPool()
+    def begin(self, sequence: Sequence, context: MethodContext) -> None:
+        super().begin(sequence, context)
+        # of the draft's own trees
+        self.draft_planner = context.planner.draft or Planner()
+        pool = context.pool if context.pool is not None else NgramPool()
         window, guesses = None, self.guesses if self.phrase_drafts else 0
         if self.window and self.phrase_drafts:
             source = private_random(self.seed, sequence)
@@ -92,99 +97,85 @@ class Ouroboros(Method):
 
         The newest come first. Beyond the paper: before them, what once followed the same tokens.
         """
-        last, pool = self.drafted[-1], self.branches.pool
+        last = self.drafted[-1]
         key = tree.tokens[last]
-        found = list(islice(pool.get(key, before(sequence, tree, last)), self.suffixes))
-        for phrase, match_length in found:
+        pool = self.branches.pool
+        phrases = list(islice(pool.get(key, before(sequence, tree, last)), self.suffixes))
+        for phrase, match_length in phrases:
             nodes = tree.add_chain(last, phrase[: self.phrase_length - 1], "phrase", match_length)
             self.offered[nodes[-1]] = phrase
-        for phrase, _ in reversed(found):
+        for phrase, _ in reversed(phrases):
             pool.touch(key, phrase)
 
     def draft(
         self, sequence: Sequence, tree: TokenTree
     ) -> Generator[Asked, ForwardResult | None, None]:
         """Grow `tree` by a chain of at least gamma tokens, decoded by the draft with lookahead."""
-        planner, context = self.planner, len(sequence.tokens)
+        length = len(sequence.tokens)
+        sampled = sequence.samples_drafts
+        most_added = self.phrase_length if sampled else 1  # by one draft forward
+        tokens_per_node = 2 if self.second and not sampled else 1
         while len(self.drafted) <= min(self.gamma, sequence.remaining - 1):
-            wide = (
-                self.phrase_length if sequence.samples_drafts else 1
-            )  # most that a draft forward adds
-            if planner is not None and not planner.worth_drafting(
-                tree, self.drafted[-1:], context, wide, sequence.samples_drafts
+            if not self.context.planner.worth_drafting(
+                tree, self.drafted[-1:], length, most_added, sampled
             ):
                 return
-            own = self.own_tree(sequence, tree)
-            found = yield Forward(
-                "draft", sequence, own, 2 if self.second and not sequence.samples_drafts else 1
-            )
-            assert found is not None, "the engine answers every Forward with a ForwardResult"
-            if found.choices[0] < 0:  # the token limit, or the draft's context, ends here
+            draft_tree = self.draft_tree(sequence, tree)
+            output = yield Forward("draft", sequence, draft_tree, tokens_per_node)
+            assert output is not None, "the engine answers every Forward with a ForwardResult"
+            if output.choices[0] < 0:  # the token limit, or the draft's context, ends here
                 return
-            verdict = walk(own, found.choices)
+            verdict = walk(draft_tree, output.choices)
             yield Commit("draft", sequence, verdict.path)
-            chances = self.enter(sequence, tree, own, verdict, found)
+            least = self.enter(sequence, tree, verdict, output)
             self.branches.advance(verdict.choices, verdict.tokens, len(verdict.tokens))
-            if planner is not None and planner.draft is not None:
-                planner.draft.learn(own, verdict)
-                planner.draft.keep_time(own, len(verdict.tokens), context)
-                gained = self.branches.gained(own, verdict.path)
-                planner.draft.judge_window(gained, len(own) - len(own.skipped))
-            if min(chances) < self.confidence or not sequence.end_tokens.isdisjoint(verdict.tokens):
+            planner = self.draft_planner
+            planner.learn(draft_tree, verdict)
+            planner.keep_time(draft_tree, len(verdict.tokens), length)
+            gained = self.branches.gained(draft_tree, verdict.path)
+            planner.judge_window(gained, len(draft_tree) - len(draft_tree.skipped))
+            if least < self.confidence or not sequence.end_tokens.isdisjoint(verdict.tokens):
                 return
 
-    def own_tree(self, sequence: Sequence, tree: TokenTree) -> TokenTree:
+    def draft_tree(self, sequence: Sequence, tree: TokenTree) -> TokenTree:
         """What the draft evaluates next: phrases that may follow its last token, and its window."""
-        last, context = self.drafted[-1], len(sequence.tokens) + len(self.drafted) - 1
-        own, width = (
-            self.branches.tree(tree.tokens[last], "phrase", before(sequence, tree, last)),
-            None,
-        )
-        planner = self.planner.draft if self.planner is not None else None
-        if planner is not None and self.branches.window is not None:
-            width = planner.columns(self.window, self.phrase_length - 1, context)
-        self.branches.place(own, width)
-        if planner is not None:
-            planner.cut(own, context, self.branches.nodes)
-        return own
+        last = self.drafted[-1]
+        length = len(sequence.tokens) + len(self.drafted) - 1
+        draft_tree = self.branches.tree(tree.tokens[last], "phrase", before(sequence, tree, last))
+        width = None
+        if self.branches.window is not None:
+            width = self.draft_planner.columns(self.window, self.phrase_length - 1, length)
+        self.branches.place(draft_tree, width)
+        self.draft_planner.cut(draft_tree, length, self.branches.nodes)
+        return draft_tree
 
     def enter(
-        self,
-        sequence: Sequence,
-        tree: TokenTree,
-        own: TokenTree,
-        verdict: Verdict,
-        found: ForwardResult,
-    ) -> list[float]:
-        """Append what the draft accepted to the target's tree; returns its probabilities under the
-        draft.
+        self, sequence: Sequence, tree: TokenTree, verdict: Verdict, output: ForwardResult
+    ) -> float:
+        """Append what the draft accepted to the target's tree; returns the least probability of
+        these tokens under the draft.
         """
-        row = {node: number for number, node in enumerate(found.nodes)}
-        rows = [row[node] for node in verdict.path]
-        wanted = [
-            found.top[node] or [token]
+        row_of = {node: row for row, node in enumerate(output.nodes)}
+        rows = [row_of[node] for node in verdict.path]
+        tokens = [
+            output.top[node] or [token]
             for node, token in zip(verdict.path, verdict.tokens, strict=True)
         ]
-        likely = [[1.0] * len(tokens) for tokens in wanted]
-        if self.confidence > 0 or self.second > 0 or self.planner is not None:
-            likely = probabilities(found.logits_NV, rows, wanted)
-        for tokens, chances, number in zip(wanted, likely, rows, strict=True):
+        likely = probabilities(output.logits_NV, rows, tokens)
+        for row, (first, *seconds), chances in zip(rows, tokens, likely, strict=True):
             parent = self.drafted[-1]
-            if found.sampled_from is not None:
-                propose(tree, parent, tokens, found.sampled_from[number])
-            self.drafted.append(tree.add(parent, tokens[0], "draft", draft_probability=chances[0]))
-            if len(tokens) > 1 and chances[1] >= self.second:
-                self.add_second(
-                    sequence,
-                    tree,
-                    tree.add(parent, tokens[1], "second", draft_probability=chances[1]),
-                )
-        return [chances[0] for chances in likely]
+            if output.sampled_from is not None:
+                propose(tree, parent, [first, *seconds], output.sampled_from[row])
+            self.drafted.append(tree.add(parent, first, "draft", draft_probability=chances[0]))
+            if seconds and chances[1] >= self.second:
+                node = tree.add(parent, seconds[0], "second", draft_probability=chances[1])
+                self.add_second(sequence, tree, node)
+        return min(chances[0] for chances in likely)
 
     def add_second(self, sequence: Sequence, tree: TokenTree, node: int) -> None:
         """A phrase behind the draft's second choice."""
-        found = self.branches.pool.get(tree.tokens[node], before(sequence, tree, node))
-        for phrase, match_length in islice(found, int(self.lengthen)):
+        phrases = self.branches.pool.get(tree.tokens[node], before(sequence, tree, node))
+        for phrase, match_length in islice(phrases, int(self.lengthen)):
             tree.add_chain(node, phrase[: self.phrase_length - 1], "phrase", match_length)
 
     def observe(self, sequence: Sequence, tree: TokenTree, verdict: Verdict) -> None:
@@ -201,19 +192,14 @@ class Ouroboros(Method):
         """A suffix that was not accepted is replaced by what the target chose at its nodes (section
         3.3).
         """
-        last, accepted, pool = self.drafted[-1], set(verdict.path), self.branches.pool
-        key = tree.tokens[last]
-        for leaf in self.offered:
-            path, node = [leaf], tree.parents[leaf]
-            while node != last:
-                path.append(node)
-                node = tree.parents[node]
-            path.append(last)
-            chosen = [verdict.choices[node] for node in path[:0:-1]]
-            if leaf in accepted or min(chosen) < 0:
-                continue
-            pool.remove(key, self.offered[leaf])
-            pool.add(key, tuple(chosen))
+        last = self.drafted[-1]
+        pool = self.branches.pool
+        for leaf, phrase in self.offered.items():
+            parents = tree.path_to(leaf)[tree.depths[last] : -1]
+            chosen = [verdict.choices[node] for node in parents]
+            if leaf not in verdict.path and min(chosen) >= 0:
+                pool.remove(tree.tokens[last], phrase)
+                pool.add(tree.tokens[last], tuple(chosen))
 
 
 def before(sequence: Sequence, tree: TokenTree, node: int) -> list[int]:
@@ -229,20 +215,19 @@ def rejected_phrases(
 
     Paper: section 3.3, Figure 4. Cut at `length` tokens.
     """
-    found, run = list[tuple[int, ...]](), list[int]()
-    first = len([node for node in verdict.path if node in drafted])
-    for node in drafted[first + 1 :]:  # drafted[first] is the token that the target refused
+    refused = len([node for node in verdict.path if node in drafted])  # place of the refused token
+    runs: list[list[int]] = [[]]
+    for node in drafted[refused + 1 :]:
         if verdict.choices[tree.parents[node]] == tree.tokens[node]:
-            run.append(node)
-            continue
-        found.append(_with_next(tree, run, verdict))
-        run = []
-    found.append(_with_next(tree, run, verdict))
-    return [phrase[:length] for phrase in found if len(phrase) > 2]
+            runs[-1].append(node)
+        else:
+            runs.append([])
+    phrases = [_with_next(tree, run, verdict) for run in runs if len(run) > 1]
+    return [phrase[:length] for phrase in phrases if len(phrase) > 2]
 
 
 def _with_next(tree: TokenTree, run: list[int], verdict: Verdict) -> tuple[int, ...]:
-    if len(run) < 2:
-        return ()
+    """The tokens of a run of nodes, and the target's choice behind it where there is one."""
+    tokens = [tree.tokens[node] for node in run]
     following = verdict.choices[run[-1]]
-    return (*(tree.tokens[node] for node in run), *([following] if following >= 0 else []))
+    return tuple(tokens if following < 0 else [*tokens, following])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from leapdecode.core import Sequence, TokenTree
 from leapdecode.errors import OptionError
 from leapdecode.methods.base import Method, option
+from leapdecode.methods.context import MethodContext
 from leapdecode.pools.occurrences import Occurrences
 
 
@@ -24,7 +25,8 @@ class PromptLookup(Method):
                 f"prompt_lookup: min_match={self.min_match} is above max_match={self.max_match}"
             )
 
-    def begin(self, sequence: Sequence) -> None:
+    def begin(self, sequence: Sequence, context: MethodContext) -> None:
+        super().begin(sequence, context)
         self.occurrences = Occurrences(self.max_match)
 
     def guess(self, sequence: Sequence) -> TokenTree:

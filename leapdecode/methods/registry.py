@@ -61,10 +61,5 @@ def _help(field: dataclasses.Field[Any]) -> str:
 
 
 def fresh(method: Method) -> Method:
-    """A copy with the same options and no state, for another sequence; a token budget and a pool
-    are shared.
-    """
-    copy = dataclasses.replace(method)
-    copy.planner, copy.pool = method.planner, method.pool
-    copy.store, copy.has_draft = method.store, method.has_draft
-    return copy
+    """A copy with the same options and no state, for another sequence."""
+    return dataclasses.replace(method)

@@ -1,10 +1,11 @@
 """Suffix matches: what followed wherever the text ended like this before, as one tree."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leapdecode.methods.base import option
 from leapdecode.methods.sourced import Sourced
+from leapdecode.sources import Source, store, suffix
 
 
 @dataclass
@@ -15,5 +16,5 @@ class Suffix(Sourced):
 
     history: bool = option(False, "keep the texts for later ones of the same LLM and options")
 
-    def columns(self) -> Iterable[str]:
-        return "suffix", "store"
+    def sources(self) -> Sequence[type[Source]]:
+        return suffix.Suffix, store.Store

@@ -1,9 +1,12 @@
 """Token recycling: what the target found likely behind the same tokens before, as one tree."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leapdecode.methods.sourced import Sourced
+from leapdecode.sources import Source
+from leapdecode.sources.pair import Pair
+from leapdecode.sources.token import Token
 
 
 @dataclass
@@ -14,5 +17,5 @@ class TokenRecycling(Sourced):
         "Models with Token Recycling, arXiv 2408.08696"
     )
 
-    def columns(self) -> Iterable[str]:
-        return "pair", "token"
+    def sources(self) -> Sequence[type[Source]]:
+        return Pair, Token

@@ -72,7 +72,9 @@ class Service:
         self.draining = False
         self.jobs.grammars.prepare()
         # what rows cost here is measured before anybody waits for it
-        llm.llm.shared.given(make(settings.method, {}), "auto", llm.batch_size, None)
+        method = make(settings.method, {})
+        has_draft = method.asks_draft(llm.llm.draft_runner is not None)
+        llm.llm.shared.planner(method, has_draft, "auto", llm.batch_size)
 
     @property
     def unfinished(self) -> int:

@@ -20,7 +20,7 @@ class Batched(Scheduler):
         self.last = ""
 
     def model(self, asking: dict[str, list[ActiveRequest]]) -> str:
-        plain = any(not request.method.asks_draft for request in asking.get("target", ()))
+        plain = any(not request.context.has_draft for request in asking.get("target", ()))
         drafts = [name for name in asking if name != "target"]
         target = not drafts or (plain and self.last != "target")
         self.last = "target" if target else min(drafts)

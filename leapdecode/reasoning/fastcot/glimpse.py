@@ -19,6 +19,7 @@ from typing import Any
 from leapdecode.core import Sequence as TokenSequence
 from leapdecode.core import TokenTree
 from leapdecode.methods.base import Asking, Method, NoMore
+from leapdecode.methods.context import MethodContext
 from leapdecode.methods.jacobi import FILL, Jacobi
 from leapdecode.methods.registry import fresh
 from leapdecode.reasoning.fastcot.trigger import Trigger
@@ -45,8 +46,8 @@ class QuestionJacobi(Jacobi):
 
     question: list[int] = field(default_factory=list, repr=False)
 
-    def begin(self, sequence: TokenSequence) -> None:
-        super().begin(sequence)
+    def begin(self, sequence: TokenSequence, context: MethodContext) -> None:
+        super().begin(sequence, context)
         if self.question:
             self.prompt, self.taken = self.question, 0
             self.guesses = self.top_up([], self.size(), self.initial)
@@ -179,22 +180,19 @@ class Glimpse(Method):
         for name, value in {**values, "budget": self.rows}.items():
             setattr(self, name, value)  # of this object, where a class has one for all
 
-    @property
-    def asks_draft(self) -> bool:
+    def asks_draft(self, has_draft: bool) -> bool:
         """As `inner`."""
-        self.inner.has_draft = self.has_draft
-        return self.inner.asks_draft
+        return self.inner.asks_draft(has_draft)
 
-    def begin(self, sequence: TokenSequence) -> None:
-        for name in ("planner", "pool", "store", "has_draft"):
-            setattr(self.inner, name, getattr(self, name))
-        self.inner.begin(sequence)
+    def begin(self, sequence: TokenSequence, context: MethodContext) -> None:
+        super().begin(sequence, context)
+        self.inner.begin(sequence, context)
         self.branch = AnswerBranch(
             self.trigger.ids, self.ends_answer, self.answer_tokens, self.confidence
         )
         self.approximate: list[int] = []
         self.num_exact = 0  # tokens before the approximate ones
-        self.history: list[tuple[int, list[int]]] = []
+        self.iterates: list[tuple[int, list[int]]] = []
         self.inner_tree = self.tree = TokenTree(sequence.pending)
         self.answer: list[int] | None = None
 
@@ -225,7 +223,7 @@ class Glimpse(Method):
         self.approximate = tokens[: self.trigger.find(tokens)]
         self.num_exact = len(sequence.generated)
         if self.record:
-            self.history.append((self.num_exact, self.approximate))
+            self.iterates.append((self.num_exact, self.approximate))
 
     def _before_trigger(self, sequence: TokenSequence) -> bool:
         """Whether the text has not begun to say its answer."""
@@ -257,7 +255,7 @@ class Glimpse(Method):
             "approximate": self.approximate,
             "num_exact": self.num_exact,
             "answer": self.answer,
-            "history": self.history,
+            "history": self.iterates,
         }
 
 
