@@ -18,7 +18,8 @@ from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.model import embedded
 from leapdecode_bench.cli.contenders import parse_methods
 from leapdecode_bench.measure.bench import Bench, Workload
-from leapdecode_bench.measure.contenders import Ours, Outcome
+from leapdecode_bench.measure.computing import computing
+from leapdecode_bench.measure.contenders import Ours, Outcome, ours
 from leapdecode_bench.measure.intervals import median_interval
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.peers import peers
@@ -477,3 +478,11 @@ def test_a_damaged_folder_is_not_resumed(tmp_path):
     (tmp_path / "2" / "run.json").write_text("")
     store = Store.open(tmp_path, tmp_path / "1", {"model": "demo"}, resume=False)
     assert Store.open(tmp_path, None, {"model": "demo"}, resume=True).folder == store.folder
+
+
+def test_a_twin_of_another_exactness_computes_as_the_benchs_model_does():
+    llm = LLM("demo", draft=None, device="cpu", prepack=True, exact=False)
+    twin = ours(llm, "autoregressive", {"exact": True}).llm
+    assert twin.exact is True
+    assert computing(twin) == computing(llm)
+    assert computing(twin).prepack

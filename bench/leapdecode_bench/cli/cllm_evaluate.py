@@ -120,7 +120,7 @@ def names_of(model: str, also: str | None) -> list[str]:
 def evaluated(
     models: Models, settings: Mapping[str, Any], methods: Sequence[Any], folder: Path, resume: bool
 ) -> dict[str, Any]:
-    """Measure what is missing in the folder, then write the page; the document."""
+    """Measure what is missing in the folder and write the page; returns the document."""
     from leapdecode_bench.measure.cllm import page, summary
 
     baseline = settings["baseline"]
@@ -151,7 +151,7 @@ def evaluated(
 def prepared(
     llm: Any, base: Any, methods: Sequence[Any], besides: Sequence[Any], settings: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """The bench of a trained model, and what it measures."""
+    """The bench of a trained model, and the facts of the run."""
     from leapdecode.core import SamplingParams
     from leapdecode_bench.measure.cllm.evaluate import bench_of
     from leapdecode_bench.measure.facts import facts
@@ -168,7 +168,7 @@ def prepared(
 
 
 def measured(measuring: Any, facts: dict[str, Any], folder: Path, resume: bool) -> list[Any]:
-    """The records of a bench, those that are missing measured now."""
+    """The records of a bench; missing ones are measured first."""
     from leapdecode_bench.cli.measuring import measure_bench
     from leapdecode_bench.measure.store import Store
 
@@ -180,7 +180,7 @@ def measured(measuring: Any, facts: dict[str, Any], folder: Path, resume: bool) 
 def profiled(
     name: str, llm: Any, measuring: Any, settings: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
-    """What no clock decides of a model, by task, with its first trajectories; kept in a file."""
+    """The profile of a model by task, and its first trajectories; kept in a file."""
     from leapdecode.training.collect import Collecting
     from leapdecode_bench.measure.cllm.evaluate import answers_of, described, profile
 

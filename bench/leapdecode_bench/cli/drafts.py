@@ -37,10 +37,11 @@ def measured(
 def without_draft(llm: Any) -> Any:
     """An `LLM` of the same target and settings that has no draft."""
     from leapdecode.llm import LLM
+    from leapdecode_bench.measure.computing import computing
 
     return LLM(
         llm.model, llm.tokenizer, exact=llm.exact, prefix_cache=False,
-        prepack=bool(getattr(llm.runner, "prepacked", None)),
+        prepack=computing(llm).prepack,
     )  # fmt: skip
 
 

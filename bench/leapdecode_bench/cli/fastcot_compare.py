@@ -180,7 +180,7 @@ def bounds_of(settings: Mapping[str, Any]) -> list[int] | None:
 
 
 def calibrates(settings: Mapping[str, Any], contenders: Sequence[Any]) -> bool:
-    """Whether a bound is to be found."""
+    """Whether a bound must be calibrated."""
     return settings["iterations"] is None and any(
         contender.kind.bounded for contender in contenders
     )
@@ -199,7 +199,7 @@ def early_of(settings: Mapping[str, Any]) -> tuple[list[int], list[float], int |
 
 
 def merged(reports: list[dict[str, Any]], preset: str | None) -> dict[str, Any]:
-    """One document: that of the one task, or the rows of all, each with its task."""
+    """The document of a single task, or one with the rows of all tasks."""
     if len(reports) == 1:
         return reports[0]
     return {

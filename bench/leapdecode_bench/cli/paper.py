@@ -16,7 +16,7 @@ MOST_CALIBRATING = 50  # questions; with few asked as many calibrate
 
 
 def run_paper(preset: str, models: Models, options: Mapping[str, Any]) -> None:
-    """Measure what a preset stands for; `given` are the bench's other options by name."""
+    """Measure what a preset stands for; `options` are those of the bench by name."""
     if options["baseline"] is not None:
         if preset != CLLM:
             raise OptionError(f"--baseline goes with --preset {CLLM}, not {preset}")

@@ -163,14 +163,14 @@ def comparison(llm: Any, settings: Mapping[str, Any], drafted: bool) -> Any:
 
 
 def opened(models: Models, settings: Mapping[str, Any]) -> Any:
-    """The same in a worker's process."""
+    """The comparison, in a worker's process."""
     return comparison(models.open(), settings, models.has_draft)
 
 
 def compared(
     llm: Any, settings: Mapping[str, Any], folder: Path, resume: bool, models: Models, ray: bool
 ) -> dict[str, Any]:
-    """Measure what one combination of settings lacks, and write its files."""
+    """Measure what is missing of one combination of settings, and write its files."""
     from leapdecode_bench.measure.facts import described
     from leapdecode_bench.measure.trees import page, records
 
@@ -199,7 +199,7 @@ def save_tree(folder: Path, result: tuple[Any, Any]) -> list[Any]:
 
 
 def folder_name(settings: Mapping[str, Any]) -> str:
-    """Of a combination of settings; of a task from a file the name alone."""
+    """The folder of a combination of settings; a file of a task is left out of it."""
     values = [str(value).partition("=")[0] for value in settings.values() if value is not None]
     return "-".join(value.replace(",", "") for value in values)
 

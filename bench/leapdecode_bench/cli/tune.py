@@ -125,12 +125,13 @@ def _command(
 
 
 def _document(search: Any, llm: Any, command: str) -> dict[str, Any]:
+    from leapdecode_bench.measure.computing import computing
     from leapdecode_bench.measure.facts import described
 
     tasks = [workload.name for workload in search.workloads]
     return {
         "schema": 1,
-        "run": described(llm) | {"compiled": bool(llm.runner.compiled), "tasks": tasks},
+        "run": described(llm) | {"compiled": computing(llm).compile, "tasks": tasks},
         "method": search.method,
         "options": search.best,
         "command": command,

@@ -61,7 +61,7 @@ class Answers:
         return re.sub(r"[^\w.+-]+", "-", f"{self.model}-{label}")
 
     def _lines(self) -> list[Kept]:
-        """The kept texts; a line that an interruption cut off is none."""
+        """The kept texts; cut-off lines are left out."""
         path, answers = self.folder / TURNS, list[Kept]()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
@@ -93,7 +93,7 @@ def is_whole(turns: list[Kept]) -> bool:
 
 
 def answers_of(bench: Bench, folder: Path) -> Answers:
-    """Keeps the answers of a bench from now on."""
+    """Answers of a bench; from now on the bench keeps them."""
     answers = Answers(folder, str(bench.llm.name))
     if any(workload.answers for workload in bench.workloads):
         bench.keep = answers.keep

@@ -25,7 +25,7 @@ Key = tuple[str, str, int, int]  # of a record: task, contender, unit, round
 
 
 class Turn(NamedTuple):
-    """Which turn of which question of a public set a prompt is; how many turns that has."""
+    """The place of a prompt in a public set: its question, turn, and the question's turns."""
 
     question: int | str
     category: str
@@ -43,9 +43,9 @@ class Workload:
     """Prompts of one task as ids, and how texts are scored (None: no checker).
 
     `sampling` replaces the bench's own, for the negative control and for stop strings of a set.
-    What learns from text to text decodes the prompts of `warmup` first, unmeasured. Of a public
-    set: why rows were left out, in what format answers are kept and what each prompt is there, and
-    the whole texts that perplexity is measured on.
+    Contenders that learn from earlier texts decode the prompts of `warmup` first, unmeasured. For
+    a public set: `notes` say why rows were left out, `answers` is the format of kept answers,
+    `turns` is the place of each prompt, and perplexity is measured on `passages`.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Bench:
 
     @property
     def keys(self) -> list[Key]:
-        """Of all records."""
+        """The keys of all records."""
         return [
             (workload.name, contender.label, unit, turn)
             for workload in self.workloads
@@ -88,7 +88,7 @@ class Bench:
         ]
 
     def part_of(self, key: Key) -> tuple[str, int]:
-        """A task in one round: within it budgets and pools learn."""
+        """A task in one round, within which budgets and pools learn."""
         task, _, _, turn = key
         return task, turn
 
@@ -113,13 +113,13 @@ class Bench:
                 self._forget()
                 missing = self._missing(workload, turn, done)
                 if missing:
-                    yield from self._teach(workload, sampling)
+                    yield from self._learn(workload, sampling)
                 for unit, numbers in missing:
                     self.doing = workload.name
                     yield from self._round(workload, unit, numbers, turn, sampling)
 
     def _missing(self, workload: Workload, turn: int, done: set[Key]) -> list[tuple[int, range]]:
-        """The units of a turn, numbered, of which not every contender's record is there."""
+        """The units of a round, with their numbers, that lack a contender's record."""
         return [
             (unit, numbers)
             for unit, numbers in enumerate(self._units(workload))
@@ -128,7 +128,7 @@ class Bench:
         ]
 
     def _forget(self) -> None:
-        """Budgets and pools learn within a round over a task's prompts, and not beyond."""
+        """Reset budgets and pools: they learn over the prompts of a task in one round only."""
         ours = [contender.llm for contender in self.contenders if isinstance(contender, Ours)]
         for llm in {id(llm): llm for llm in ours}.values():
             llm.shared.forget()
@@ -140,8 +140,8 @@ class Bench:
                 [workload.prompts[number] for number in numbers], short, self.batch_size
             )
 
-    def _teach(self, workload: Workload, sampling: SamplingParams) -> Iterator[list[Record]]:
-        """Let those that learn decode the warm-up prompts; an empty list per step, to be seen."""
+    def _learn(self, workload: Workload, sampling: SamplingParams) -> Iterator[list[Record]]:
+        """Decode the warm-up prompts by contenders that learn; an empty list for each batch."""
         for start in range(0, len(workload.warmup), self.batch_size):
             for contender in self.contenders:
                 if contender.learns:
@@ -223,7 +223,7 @@ class Bench:
 
 
 def _differ(outcomes: list[Outcome], plain: list[Outcome]) -> bool:
-    """Whether a text is to be explained, which takes time that is nobody's decoding."""
+    """Whether a text differs from plain decoding's and must be explained."""
     return any(
         outcome.compared and outcome.token_ids != reference.token_ids
         for outcome, reference in zip(outcomes, plain, strict=True)

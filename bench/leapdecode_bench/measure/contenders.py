@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from leapdecode.core import SamplingParams
 from leapdecode.llm import LLM, Result
 from leapdecode.methods import find
+from leapdecode_bench.measure.computing import computing
 
 
 @dataclass
@@ -46,45 +47,43 @@ def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
     exactness.
     """
     exact = options.get("exact", llm.exact)
-    if exact != llm.exact:
-        compiled = bool(getattr(llm.runner, "compiled", None))
-        keeps_prefixes = getattr(llm.runner, "prefixes", None) is not None
-        twin = LLM(
-            llm.model,
-            llm.tokenizer,
-            draft=llm.draft,
-            exact=exact,
-            prepack=bool(getattr(llm.runner, "prepacked", None)),
-            quantize=getattr(llm.runner, "quantized", None),
-            compile=compiled,
-            cache_memory=llm.memory.limit,
-            prefix_cache=keeps_prefixes,
-            generation_config=llm.generation_config,
-        )
-        return Ours(twin, method, options)
-    return Ours(llm, method, options)
+    if exact == llm.exact:
+        return Ours(llm, method, options)
+    ways = computing(llm)
+    twin = LLM(
+        llm.model,
+        llm.tokenizer,
+        draft=llm.draft,
+        exact=exact,
+        prepack=ways.prepack,
+        quantize=ways.quantize,
+        compile=ways.compile,
+        cache_memory=llm.memory.limit,
+        prefix_cache=ways.prefix_cache,
+        generation_config=llm.generation_config,
+    )
+    return Ours(twin, method, options)
 
 
 @dataclass
 class Ours:
     """A method of this library; `exact` among its options decodes on a twin of the `LLM`, see
-    `twin`.
+    `ours`.
 
-    `whose` stands in front of the label where it decodes with another `LLM` than the bench's.
-    `compared` is False where that has other weights: then nobody holds the texts against plain
-    decoding's.
+    `prefix` stands in front of the label where another `LLM` than the bench's decodes. `compared`
+    is False where that one has other weights: its texts are not compared with plain decoding's.
     """
 
     llm: LLM
     method: str
     options: dict[str, Any] = field(default_factory=dict)
-    whose: str = ""
+    prefix: str = ""
     compared: bool = True
 
     @property
     def label(self) -> str:
         label = ":".join([self.method, *[f"{key}={value}" for key, value in self.options.items()]])
-        return f"{self.whose}: {label}" if self.whose else label
+        return f"{self.prefix}: {label}" if self.prefix else label
 
     @property
     def learns(self) -> bool:

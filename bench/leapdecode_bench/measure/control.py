@@ -8,14 +8,14 @@ FACTOR = 6364136223846793005  # Knuth's multiplier of a linear congruential gene
 
 
 class Unguessable:
-    """A logits processor that forces token = hash(context) mod vocabulary, or the next id that the
-    context has not.
+    """A logits processor that forces token = hash(context) mod vocabulary, or the next id that is
+    not in the context.
 
-    Given to the target alone it makes every guess miss, so any method gains nothing and what it
-    costs there is the price of hope. Tokens of the context are passed over because guesses are made
-    of them, and in a small vocabulary one in some hundred would hit by luck. Random-token prompts
-    are no such control: models loop on them. The control's own time is charged to whoever decodes;
-    all rows are hashed at once to keep it small.
+    It applies to the target alone and makes every draft token wrong, so no method gains anything
+    and its slow-down is its overhead. Ids of the context are skipped because drafts are made of
+    them; in a small vocabulary about one in a hundred would be accepted by chance. Prompts of
+    random tokens are no such control, because models loop on them. The time of the processor counts
+    as decoding; it hashes all rows at once to keep that time short.
     """
 
     target_only = True  # a draft that knew the text would guess it

@@ -48,7 +48,7 @@ def bench_of(
     """Plain decoding, a chain of drafts, and `auto` with and without the draft."""
     contenders = [
         Ours(llm, BASELINE),
-        Ours(draftless, "auto", whose=WITHOUT),
+        Ours(draftless, "auto", prefix=WITHOUT),
         Ours(llm, "auto"),
         Ours(llm, "draft_model", {"gamma": DEEPEST}),
     ]

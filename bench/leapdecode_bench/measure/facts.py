@@ -12,6 +12,7 @@ from leapdecode.llm.machine import machine, revision
 from leapdecode.model.facts import weights_digest
 from leapdecode.model.half_linear import dtype_name, num_weights
 from leapdecode_bench.measure.bench import Bench, Workload
+from leapdecode_bench.measure.computing import computing
 from leapdecode_bench.measure.contenders import Contender, Ours
 from leapdecode_bench.measure.peers import PeerContender
 
@@ -43,15 +44,16 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
     sampling = asdict(bench.sampling)
     for name in ("logits_processors", "explicit"):
         del sampling[name]
+    ways = computing(llm)
     models = {"target": llm.model, "draft": llm.draft}
     notes = [note for note in (note_of(llm.name), note_of(draft)) if note]
     return described(llm) | {
         "draft": draft or (llm.name if llm.draft is not None else None),
         "sizes": {role: num_weights(model) for role, model in models.items() if model is not None},
         "attention": llm.model.config._attn_implementation,
-        "quantized": getattr(llm.runner, "quantized", None),
-        "compiled": "ours at batch size 1, and peers that say so" if llm.runner.compiled else None,
-        "recorded": "ours" if getattr(llm.runner, "recorder", None) else None,
+        "quantized": ways.quantize,
+        "compiled": "ours at batch size 1, and peers that say so" if ways.compile else None,
+        "recorded": "ours" if ways.recorded else None,
         "note": "; ".join(notes) or None,
         "settings": settings,
         "sampling": sampling,

@@ -34,7 +34,7 @@ class Record:
         exact: whether the texts were decoded exactly, so that only identical ones pass.
         margins: per text that differs, (largest margin by which a plain forward prefers another
             token, tau).
-        audit_seconds: time that explaining took, which is nobody's decoding.
+        audit_seconds: seconds of comparing texts, not part of `seconds`.
         scores: per text, None where the task has no checker.
     """
 

@@ -162,7 +162,7 @@ def text_of(path: Path) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """What a folder says it holds; nothing where that is missing or damaged."""
+    """The object in a JSON file; empty where the file is missing or damaged."""
     try:
         return dict(json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
@@ -170,6 +170,6 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def differences(run: dict[str, Any], another: dict[str, Any]) -> list[str]:
-    """In what two runs differ; nothing where one code measures one thing on one machine."""
+    """The facts in which two runs differ, but for those of `VOLATILE`."""
     keys = sorted({*run, *another} - {*VOLATILE})
     return [key for key in keys if run.get(key) != json.loads(json.dumps(another.get(key)))]

@@ -150,7 +150,7 @@ def speed(records: list[Record], references: list[Record]) -> dict[str, Any]:
 
 
 def after_first_token(record: Record) -> tuple[int, float] | None:
-    """(tokens, seconds) behind the first forward that gave tokens; None where not known."""
+    """(tokens, seconds) after the first forward that gave tokens; None where not known."""
     tokens = record.tokens - record.first_tokens
     if not record.first_token or tokens <= 0:
         return None

@@ -125,7 +125,7 @@ def trial(
     plain: list[Record],
     first: list[Record],
 ) -> Trial:
-    """What the records say of one value; repeats and prompts of all tasks count alike."""
+    """The figures of one value; prompts of all tasks have equal weight."""
     pairs = dict.fromkeys((record.task, record.unit) for record in plain)
     units = {pair: number for number, pair in enumerate(pairs)}
     own, baseline, first_value = (
@@ -144,5 +144,5 @@ def trial(
 
 
 def _moved(record: Record, units: dict[tuple[str, int], int]) -> Record:
-    """The record with a unit number that no other task's unit has."""
+    """The record with a unit number that is unique over all tasks."""
     return Record(**{**vars(record), "unit": units[record.task, record.unit]})

@@ -1,7 +1,7 @@
 """Reads the words, tables and templates that a task keeps in files beside its code.
 
 A file is read when something first asks for it, once per process; nothing is read at import. What
-is read is shared, so nobody may change it.
+is read is shared, so it must not be changed.
 """
 
 import functools

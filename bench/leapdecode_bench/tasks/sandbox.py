@@ -16,7 +16,7 @@ sees what CPython audits, and some harmless-looking calls are not audited. macOS
 process to the limit of memory either. It is good for code that a model wrote by mistake, not for
 code that an attacker wrote with time to spare; give that to a virtual machine.
 
-The program learns no expected result: `call` hands its values back and whoever asked compares them,
+The program learns no expected result: `call` returns its values and the caller compares them,
 so that leaving early, patching built-ins or printing a verdict cannot pass for a right answer.
 """
 
@@ -128,7 +128,7 @@ def _supervise(orders: bytes, seconds: float) -> tuple[str, str, int | None]:
     """Give the child its orders; what it printed, its report, its exit status.
 
     The status is None if it was too late. Input and outputs are nameless files: the kernel's limit
-    on a file's size bounds what is stored, and nobody has to read along.
+    on a file's size bounds what is stored, and no reader is needed.
     """
     with (
         tempfile.TemporaryDirectory() as folder,

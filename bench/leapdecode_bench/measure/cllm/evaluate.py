@@ -45,12 +45,12 @@ def bench_of(
     check_same_tokens(trained, baseline)
     of_trained = [Ours(trained, BASELINE), *(Ours(trained, *method) for method in methods)]
     beside: Wanted = [(BASELINE, {}), *besides]
-    of_baseline = [Ours(baseline, *method, whose=BESIDE, compared=False) for method in beside]
+    of_baseline = [Ours(baseline, *method, prefix=BESIDE, compared=False) for method in beside]
     return Bench(trained, [*of_trained, *of_baseline], workloads, sampling, rounds, batch_size)
 
 
 def check_same_tokens(trained: LLM, baseline: LLM) -> None:
-    """Raise `OptionError` where the two have other tokens: their prompts would not be the same."""
+    """Raise `OptionError` where the vocabularies differ: the prompts would not be the same."""
     if trained.tokenizer.get_vocab() != baseline.tokenizer.get_vocab():
         raise OptionError(
             f"{trained.name} and {baseline.name} have different tokenizers; a model is compared "
@@ -74,7 +74,7 @@ class View:
 
 @dataclass(frozen=True)
 class Profile:
-    """What no clock decides of a model on a task.
+    """What a model does on a task, apart from its speed.
 
     Attributes:
         phenomena: of the blocks of its own responses.

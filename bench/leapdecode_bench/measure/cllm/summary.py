@@ -58,7 +58,7 @@ def rows_of(
 def document(
     rows: Sequence[dict[str, Any]], profiles: Profiles, baseline: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What `--json` prints: the rows with what no clock decides, and whether a model collapsed."""
+    """What `--json` prints: rows with their model's profile, and whether it collapsed."""
     plain = {
         row["task"]: row for row in rows if row["model"] == baseline and row["decoding"] == BASELINE
     }

@@ -21,7 +21,7 @@ class Kind:
     """A way to answer.
 
     Attributes:
-        method: what decodes the rationale where nobody says; `fixed` where nobody may.
+        method: decodes the rationale unless another is named; with `fixed` none may be named.
         bounded: whether the rationale is given up after a number of iterations.
         early: whether it is given up when the answer read beside it stays the same.
         glimpse: whether approximate tokens are shown.
@@ -63,7 +63,7 @@ class ContenderSpec:
 
     @property
     def bound_of(self) -> str:
-        """`bounding` with its options: what bounds are known by."""
+        """`bounding` with its options: the key of its calibrated bound."""
         return ":".join((self.bounding, *(f"{key}={value}" for key, value in self.options.items())))
 
 

@@ -10,7 +10,7 @@ from leapdecode_bench.measure.fastcot.contenders import COT
 from leapdecode_bench.measure.fastcot.records import BatchRecord, ContenderKey, Reply
 from leapdecode_bench.measure.intervals import mean_interval, median_interval
 
-WHOLE = ("stop", "length")  # how a rationale ends that nobody cut
+WHOLE = ("stop", "length")  # how an uncut rationale ends
 By = Mapping[int, BatchRecord]
 
 
@@ -91,7 +91,7 @@ def composition(records: By) -> dict[str, float]:
 
 
 def is_beginning(reply: Reply, plain: Reply) -> bool:
-    """Whether an exact part begins the plain rationale, and is all of it where nobody cut it."""
+    """Whether an exact part is a prefix of the plain rationale; equal to it where it is uncut."""
     if reply.ended in WHOLE:
         return reply.exact == plain.exact
     return reply.exact == plain.exact[: len(reply.exact)]

@@ -11,6 +11,7 @@ from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
 from leapdecode.llm.detokenize import completion_text
 from leapdecode.model.half_weights import as_transformers
+from leapdecode_bench.measure.computing import computing
 from leapdecode_bench.measure.contenders import Contender, Outcome
 
 # not in any peer's texts
@@ -73,9 +74,8 @@ class PeerContender(ABC):
     @property
     def same_model(self) -> bool:
         """Whether its texts should be those of `llm`: the same weights, in the same numbers."""
-        runner = self.llm.runner
-        other_numbers = getattr(runner, "quantized", None) or getattr(runner, "half", False)
-        return self.same_weights and not other_numbers
+        ways = computing(self.llm)
+        return self.same_weights and not (ways.quantize or ways.half)
 
     @property
     def target(self) -> Any:

@@ -8,6 +8,7 @@ import torch
 
 from leapdecode.llm import LLM
 from leapdecode.model.half_weights import copied
+from leapdecode_bench.measure.computing import computing
 from leapdecode_bench.measure.contenders import Contender
 from leapdecode_bench.measure.peers.base import Peer
 from leapdecode_bench.measure.peers.hf import HuggingFace
@@ -35,7 +36,5 @@ class Float32HuggingFace(HuggingFace):
     @property
     def same_model(self) -> bool:
         """Whether ours computes in float32's accuracy; half weights do."""
-        runner = self.llm.runner
-        return not getattr(runner, "quantized", None) and (
-            self.llm.model.dtype == torch.float32 or getattr(runner, "half", False)
-        )
+        ways = computing(self.llm)
+        return not ways.quantize and (self.llm.model.dtype == torch.float32 or ways.half)

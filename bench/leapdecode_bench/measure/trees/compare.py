@@ -78,7 +78,7 @@ class Comparison:
             yield self._measured(strategy, number)
 
     def _order(self, number: int) -> list[str]:
-        """The strategies in an order of this question's own."""
+        """The strategies in an order that is drawn for the question."""
         rng = random.Random(f"order/{self.sampling.seed}/{number}")
         return rng.sample(list(self.strategies), len(self.strategies))
 

@@ -1,4 +1,4 @@
-"""The standard library's own files, parted like the splits: programs that nobody generated."""
+"""The standard library's own files, divided into the splits: programs that were not generated."""
 
 import hashlib
 import sysconfig
