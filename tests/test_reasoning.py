@@ -155,7 +155,7 @@ def test_what_is_no_tree_is_refused(tree):
         for change in ({"chosen": [9]}, {"counts": {"thought": 1}}, {"root": {"thought": ""}})
     ]
     for document in ({}, {"schema": 1}, [], None, *damaged):
-        with pytest.raises(ResultsError, match="^no tree: "):
+        with pytest.raises(ResultsError, match=r"^no tree: "):
             Tree.from_json(document)
     with pytest.raises(ResultsError, match="a tree of schema 2, not 1"):
         Tree.from_json(whole | {"schema": 2})

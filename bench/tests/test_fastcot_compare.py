@@ -213,7 +213,7 @@ def test_answers_of_a_curve_are_those_at_its_bounds(light, prompts):
     def marked(number):
         return lambda answer: float(told.append((number, answer)) or 0.0)
 
-    asked = [PromptedQuestion("", prompt, marked(number)) for number, prompt in enumerate(prompts)]
+    asked = [PromptedQuestion("Q", prompt, marked(number)) for number, prompt in enumerate(prompts)]
     plan = plan_of(**SHORT)
     curve = accuracies(Answerer(light, 3), asked, plan, step=3)
     at = [one.iterations for one in curve]
@@ -291,7 +291,7 @@ def test_a_file_scores_labels_numbers_and_words(tmp_path):
 
 def test_calibration_needs_scores_and_shares(light, asked):
     with pytest.raises(OptionError, match="scored"):
-        calibrate(Answerer(light), [PromptedQuestion("", asked[0].prompt)], plan_of(), 0.03)
+        calibrate(Answerer(light), [PromptedQuestion("Q", asked[0].prompt)], plan_of(), 0.03)
     for wrong in (-0.1, 3):
         with pytest.raises(OptionError, match="3 points"):
             check_loss(wrong)

@@ -120,14 +120,10 @@ def answer(
 
 def _problem(question: str | None, source: Any, example: int | None, shots: int) -> Any:
     """The question that was typed, or one of the source's own."""
-    from leapdecode.reasoning.fastcot.questions import check_question
-
     if (question is None) == (example is None):
         raise OptionError("give a question or --example N, one of the two")
     if question is not None:
-        text = read_prompt(question, "question")
-        check_question(text)
-        return source.ask(text, shots)
+        return source.ask(read_prompt(question, "question"), shots)
     if example is None or example < 0:
         raise OptionError(f"--example {example} must be at least 0")
     return source.questions(example + 1, 0, shots)[example]

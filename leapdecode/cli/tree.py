@@ -14,7 +14,7 @@ from leapdecode.cli.common import check_place, print_json, read_prompt, reports_
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import JsonOption, SeedOption, parse_fields
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.errors import OptionError, PromptError
+from leapdecode.errors import OptionError
 
 STRATEGY = (
     "serial, serial-speculative, scheduled, batched or batched-speculative; options of the "
@@ -172,11 +172,10 @@ def solve(
 
 def _problem(question: str | None, task: Any, example: int | None) -> Any:
     """The question that was typed, or one of the task's own."""
+    from leapdecode.reasoning.tasks import Question
+
     if question is not None and example is None:
-        text = read_prompt(question, "question")
-        if not text.strip():
-            raise PromptError("the question is empty")
-        return text
+        return Question(read_prompt(question, "question"))
     if example is None or question is not None:
         raise OptionError("give a question or --example N, one of the two")
     if example < 0:

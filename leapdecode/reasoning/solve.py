@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
+from leapdecode.errors import OptionError, UnknownName, with_suggestions
 from leapdecode.reasoning import search as searches
 from leapdecode.reasoning import tasks
 from leapdecode.reasoning.evaluator import EVALUATORS
@@ -110,8 +110,6 @@ def solve(
     depth = task.depth if depth is None else depth
     settings = SearchSettings(search, thoughts, breadth, depth, evaluator, samples)
     question = Question(question) if isinstance(question, str) else question
-    if not question.text.strip():
-        raise PromptError("the question is empty")
     growth = _Growth(driver, task, question, settings)
     tree = growth.tree
     steps = search.run(tree.root, Limits(depth - 1, breadth))

@@ -26,11 +26,17 @@ _REFERENCE = re.compile(r"####\s*(.+)")
 class PromptedQuestion:
     """A question, its prompt with worked examples, and a scorer of answers, from 0 to 1 (None: the
     right answer is not known).
+
+    Raises `PromptError` for an empty question.
     """
 
     question: str
     prompt: str
     score: Callable[[str], float] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.question.strip():
+            raise PromptError("the question is empty")
 
 
 class Source(ABC):
@@ -158,12 +164,6 @@ def find(name: str) -> Source:
     if name == SHIPPED:
         return ShippedSource()
     raise bench_is_missing(f"--task {name}")
-
-
-def check_question(question: str) -> None:
-    """Raise `PromptError` where there is nothing to answer."""
-    if not question.strip():
-        raise PromptError("the question is empty")
 
 
 def _lines(path: str) -> Sequence[tuple[int, str]]:

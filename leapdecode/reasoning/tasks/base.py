@@ -5,6 +5,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
+from leapdecode.errors import PromptError
 from leapdecode.reasoning.answers import parse_value
 from leapdecode.reasoning.jobs import Generated
 
@@ -14,10 +15,17 @@ VALUE_TOKENS = 128  # of a score with its explanation (SEED, appendix D)
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and what the scorer must know; no facts where the answer is not known."""
+    """A question, and what the scorer must know; no facts where the answer is not known.
+
+    Raises `PromptError` for an empty question.
+    """
 
     text: str
     facts: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise PromptError("the question is empty")
 
 
 @dataclass(frozen=True)
