@@ -83,7 +83,7 @@ def test_offering_every_token_always_hits():
 
 @pytest.mark.parametrize("kind", ["outside", "negative", "nan", "huge", "other root"])
 def test_impossible_trees_raise_a_typed_error(kind):
-    with pytest.raises(InvalidTree, match="a tree holds token|the tree's root is token"):
+    with pytest.raises(InvalidTree, match=r"a tree holds token|the tree's root is token"):
         run(kind, SamplingParams(max_tokens=4), 8)
 
 

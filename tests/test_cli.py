@@ -214,15 +214,15 @@ BAD = {
     "pool in no folder": (
         ["generate", "x", "--method", "ouroboros", "--pool", "no/such/p.json"],
         2,
-        "no place",
+        "its folder does not exist",
     ),
     "store": (["generate", "x", "--method", "jacobi", "--store", "s.json"], 2, "takes no store"),
-    "page in no folder": (["generate", "x", "--html", "no/such/page.html"], 2, "no place"),
-    "trace in no folder": (["generate", "x", "--trace", "no/such/lines"], 2, "no place"),
+    "page in no folder": (["generate", "x", "--html", "no/such/page.html"], 2, "its folder does not exist"),
+    "trace in no folder": (["generate", "x", "--trace", "no/such/lines"], 2, "its folder does not exist"),
     "store in no folder": (
         ["generate", "x", "--method", "suffix", "--store", "no/such/s.json"],
         2,
-        "no place",
+        "its folder does not exist",
     ),
     "verifier": (["generate", "x", "--verification", "exact"], 2, "seeded, rejection"),
     "audit of a law": (

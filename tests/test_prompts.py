@@ -66,7 +66,7 @@ def test_all_that_can_be_iterated_over_is_many_prompts(llm):
 
 @pytest.mark.parametrize("wrong", [[1.5], [True], [-1], [99], 5, None, torch.tensor([1.5]), b"ab"])
 def test_wrong_prompts_are_still_refused(wrong, names):
-    with pytest.raises(PromptError, match="token ids are integers from 0 to|a prompt is a string"):
+    with pytest.raises(PromptError, match=r"token ids are integers from 0 to|a prompt is a string"):
         encode(wrong, names, len(WORDS))
 
 

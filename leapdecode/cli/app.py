@@ -63,7 +63,7 @@ MEASURING = (
 
 
 def _add_bench() -> None:
-    """Add the commands of leapdecode-bench; where that is not installed, what says so."""
+    """Add the commands of leapdecode-bench; without it, commands that say how to install it."""
     add = bench_part("commands")
     if add is not None:
         add(app, tree, fastcot, cllm)

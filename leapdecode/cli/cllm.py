@@ -59,10 +59,10 @@ def collect(
         float, typer.Option(help="drop responses with a larger share of repeated 4-grams")
     ] = 0.3,
     repeated_sentences: Annotated[
-        int, typer.Option(help="drop responses that have one sentence more often")
+        int, typer.Option(help="drop responses that repeat a sentence more often than this")
     ] = 2,
-    shard: Annotated[int, typer.Option(help="prompts of a file of the output")] = 128,
-    seed: Annotated[int, typer.Option(help="of prompts and of initial guesses")] = 0,
+    shard: Annotated[int, typer.Option(help="prompts per file of the output")] = 128,
+    seed: Annotated[int, typer.Option(help="seed of prompts and of initial guesses")] = 0,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="folder of the trajectories")
     ] = None,
@@ -265,10 +265,10 @@ def show_view(blocks: Sequence[Any]) -> None:
 def interpolate(
     model: ModelOption = "demo",
     baseline: Annotated[
-        str, typer.Option(metavar="MODEL", help="what the model was trained from")
+        str, typer.Option(metavar="MODEL", help="the model that it was trained from")
     ] = "demo",
     share: Annotated[
-        float, typer.Option(help="of the way from the baseline's weights to the trained ones")
+        float, typer.Option(help="0 is the baseline's weights, 1 the trained ones")
     ] = 0.75,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the model")] = None,
     json: JsonOption = False,

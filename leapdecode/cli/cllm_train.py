@@ -25,8 +25,10 @@ def train(
         str, typer.Option(help="learn the fixed point (global) or the next state (local)")
     ] = "global",
     divergence: Annotated[str, typer.Option(help="forward-kl, reverse-kl or jsd")] = "forward-kl",
-    beta: Annotated[float | None, typer.Option(help="of jsd; by default 0.5")] = None,
-    ar_weight: Annotated[float, typer.Option(help="of the AR loss, the paper's omega")] = 1.0,
+    beta: Annotated[float | None, typer.Option(help="beta of jsd; by default 0.5")] = None,
+    ar_weight: Annotated[
+        float, typer.Option(help="weight of the AR loss, the paper's omega")
+    ] = 1.0,
     reduction: Annotated[
         str, typer.Option(help="mean over positions, or sum over them as in the paper's equations")
     ] = "mean",
@@ -48,11 +50,17 @@ def train(
         int | None, typer.Option(help="blocks in a row, under jacobi-forcing; by default 4")
     ] = None,
     epochs: Annotated[int, typer.Option(help="passes over the trajectories")] = 1,
-    max_steps: Annotated[int, typer.Option(help="end after so many steps; 0 is no limit")] = 0,
-    learning_rate: Annotated[float, typer.Option(help="its peak; falls as a cosine")] = 2e-5,
-    warmup: Annotated[float, typer.Option(help="share of the steps that it rises")] = 0.03,
-    weight_decay: Annotated[float, typer.Option(help="of AdamW")] = 0.0,
-    max_grad_norm: Annotated[float, typer.Option(help="gradients are clipped; 0: not")] = 1.0,
+    max_steps: Annotated[int, typer.Option(help="most training steps; 0: no limit")] = 0,
+    learning_rate: Annotated[
+        float, typer.Option(help="peak of the learning rate, which falls as a cosine")
+    ] = 2e-5,
+    warmup: Annotated[
+        float, typer.Option(help="share of the steps in which the learning rate rises")
+    ] = 0.03,
+    weight_decay: Annotated[float, typer.Option(help="weight decay of AdamW")] = 0.0,
+    max_grad_norm: Annotated[
+        float, typer.Option(help="norm that gradients are clipped to; 0: none")
+    ] = 1.0,
     batch_size: Annotated[int, typer.Option(help="responses of a batch, on each process")] = 8,
     accumulate: Annotated[int, typer.Option(help="batches of a step")] = 1,
     bf16: Annotated[bool, typer.Option("--bf16", help="compute in bfloat16")] = False,
@@ -63,10 +71,12 @@ def train(
     lora: Annotated[
         bool, typer.Option("--lora", help="train low-rank adapters, merged in the end")
     ] = False,
-    lora_rank: Annotated[int | None, typer.Option(help="of the adapters; by default 16")] = None,
+    lora_rank: Annotated[
+        int | None, typer.Option(help="rank of the adapters; by default 16")
+    ] = None,
     save_every: Annotated[int, typer.Option(help="steps between checkpoints")] = 200,
-    keep: Annotated[int, typer.Option(help="checkpoints that stay")] = 2,
-    seed: Annotated[int, typer.Option(help="of order and states")] = 0,
+    keep: Annotated[int, typer.Option(help="number of checkpoints that are kept")] = 2,
+    seed: Annotated[int, typer.Option(help="seed of the order and of the states")] = 0,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="folder of the trained model")
     ] = None,

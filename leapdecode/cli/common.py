@@ -82,7 +82,10 @@ def read_prompt(prompt: str, what: str = "prompt") -> str:
 def check_place(option: str, path: Path) -> None:
     """Raise `PromptError` where a file of this name cannot be written."""
     if path.is_dir() or not path.parent.is_dir():
-        raise PromptError(f"{option} {path} is no place for a file")
+        raise PromptError(
+            f"{option} {path} cannot be written: it is a folder, or its folder does not exist; "
+            "name a file in a folder that exists"
+        )
 
 
 def print_table(

@@ -126,7 +126,7 @@ class Conversation:
     def ask(self, text: str, show: Callable[[list[Piece]], None]) -> Turn:
         """Let the model answer; `show` gets pieces as they are accepted.
 
-        A message without an answer, because of an error or an early stop, is not kept in mind.
+        A message without an answer (an error, an early stop) is not kept in the conversation.
         """
         turn = Turn(text, self.system, self.number)
         self.turns.append(turn)
@@ -181,7 +181,9 @@ class Conversation:
         if turn.error is not None or (result is not None and result.finish_reason == "stop"):
             return None
         if result is None or result.finish_reason != "length":
-            return "stopped" if turn.answer else "stopped; the message is not kept in mind"
+            return (
+                "stopped" if turn.answer else "stopped; the message is not kept in the conversation"
+            )
         num_tokens, most = len(result.token_ids), self.llm.runner.max_length
         if len(result.prompt_token_ids) + num_tokens >= most:
             return f"cut: the model's context of {most} tokens is full; /reset begins anew"
@@ -226,7 +228,7 @@ class Terminal:
                 import readline  # noqa: F401  # lines can then be edited, and called back
 
     def greet(self, model: str, method: str) -> None:
-        """Tell a person what this is."""
+        """Say which model answers, and how to leave, on a terminal."""
         if not self.interactive:
             return
         self.say(f"{model}, decoded by {method}; /help lists commands, Ctrl-D leaves", "dim")
@@ -234,7 +236,7 @@ class Terminal:
             self.say("The demo pair knows word problems, no conversation: -m names another.", "dim")
 
     def say(self, text: str, style: str = "") -> None:
-        """A line that is no answer."""
+        """Print a line that is not part of an answer, on stderr."""
         self.console.print(Text(text), style=style, soft_wrap=True)
 
     def lines(self) -> Iterator[str]:

@@ -48,7 +48,10 @@ def distill(
         ),
     ] = None,
     share: Annotated[
-        float, typer.Option(help="of the target's cost of a token that the draft's may have")
+        float,
+        typer.Option(
+            help="most that a token of the draft may cost, as a share of the target's cost"
+        ),
     ] = 0.15,
     head: Annotated[
         int | None,
@@ -56,14 +59,16 @@ def distill(
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=2, help="tokens of each text of the target")] = 128,
     batch_size: Annotated[
-        int, typer.Option(min=1, help="texts that the target writes at a time")
+        int, typer.Option(min=1, help="texts that the target decodes at a time")
     ] = 32,
     epochs: Annotated[int, typer.Option(min=1, help="passes over the texts")] = 4,
-    learning_rate: Annotated[float, typer.Option(help="its peak; falls as a cosine")] = 1e-3,
+    learning_rate: Annotated[
+        float, typer.Option(help="peak of the learning rate, which falls as a cosine")
+    ] = 1e-3,
     train_batch: Annotated[int, typer.Option(min=1, help="texts of a training step")] = 16,
     bf16: Annotated[bool, typer.Option("--bf16", help="train in bfloat16")] = False,
     save_every: Annotated[int, typer.Option(min=1, help="steps between checkpoints")] = 200,
-    seed: Annotated[int, typer.Option(help="of prompts and training")] = 0,
+    seed: Annotated[int, typer.Option(help="seed of prompts and training")] = 0,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the draft")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
     json: JsonOption = False,

@@ -234,7 +234,7 @@ def checked_count(option: str, count: int) -> int:
 
 
 def show(problem: Any, result: Any, trigger: Any) -> None:
-    """Exact part, approximate tokens, answer and score; what was done goes to stderr."""
+    """Print exact part, approximate tokens, answer and score; counts go to stderr."""
     from rich.console import Console
     from rich.text import Text
 
@@ -257,7 +257,7 @@ def show(problem: Any, result: Any, trigger: Any) -> None:
 
 
 def summary_line(result: Any) -> str:
-    """What was done, in one line."""
+    """Counts of tokens and iterations in one line."""
     return (
         f"{len(result.exact)} exact and {len(result.approximate)} approximate tokens after "
         f"{result.iterations} iterations ({ENDED[result.ended]}), then {result.answer_iterations} "

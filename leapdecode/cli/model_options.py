@@ -39,7 +39,7 @@ DraftDtypeOption = Annotated[
 ]
 AttentionOption = Annotated[str, typer.Option("--attn", help="auto, sdpa or eager")]
 TrustOption = Annotated[
-    bool, typer.Option("--trust-remote-code", help="run code that comes with the model")
+    bool, typer.Option("--trust-remote-code", help="run Python code that comes with the model")
 ]
 FallbackOption = Annotated[
     bool,

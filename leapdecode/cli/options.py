@@ -32,7 +32,8 @@ TopPOption = Annotated[
     float | None, typer.Option(help="keep the tokens that make up this probability")
 ]
 MinPOption = Annotated[
-    float | None, typer.Option(help="keep tokens at least this fraction as likely as the best")
+    float | None,
+    typer.Option(help="keep tokens with at least this share of the best token's probability"),
 ]
 PenaltyOption = Annotated[
     float | None, typer.Option(help="above 1 makes repeating less likely; 1 changes nothing")
@@ -46,7 +47,8 @@ ColorOption = Annotated[
     typer.Option("--color/--no-color", help="mark what was guessed; default: on a terminal"),
 ]
 SystemOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="a system message that goes before")
+    str | None,
+    typer.Option(metavar="TEXT", help="system message at the beginning of the conversation"),
 ]
 BUDGET = typer.Option(
     "--budget",
@@ -60,7 +62,7 @@ OtherBudgetOption = Annotated[str | None, BUDGET]  # None: a preset's own
 
 
 def stated(**options: Any) -> dict[str, Any]:
-    """The options that were given; the others are left to the model's defaults."""
+    """The options with a value; the others are left to the defaults of the model or the method."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -41,17 +41,20 @@ def serve(
         float, typer.Option(min=1.0, help="seconds for requests under way at SIGTERM")
     ] = 30.0,
     api_key: Annotated[
-        list[str] | None, typer.Option(help="that clients have to send; may be repeated")
+        list[str] | None, typer.Option(help="key that clients have to send; may be repeated")
     ] = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="web pages that may ask; * for all; may be repeated"),
+        typer.Option(
+            metavar="ORIGIN",
+            help="origin of web pages that may send requests; * for all; may be repeated",
+        ),
     ] = None,
     proxy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
-            help="whose X-Forwarded-For is believed: an address or a network; may be repeated",
+            help="address or network of a proxy whose X-Forwarded-For is trusted; may be repeated",
         ),
     ] = None,
     replicas: Annotated[

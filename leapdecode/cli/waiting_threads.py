@@ -14,7 +14,7 @@ STAT = Path("/proc/stat")
 BUSY = ("user", "nice", "system", "irq", "softirq")
 FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq")
 OTHERS = 0.4  # cores that other processes use at least, for threads to sleep
-SHORTEST = 0.1  # seconds that tell something
+SHORTEST = 0.1  # seconds; over less time the average means nothing
 
 
 def busy_seconds() -> float | None:
@@ -30,7 +30,7 @@ def busy_seconds() -> float | None:
 
 
 class Cores:
-    """What other processes do on the machine's cores from now on."""
+    """How much other processes use the machine's cores, from now on."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -38,9 +38,7 @@ class Cores:
         self.busy = busy_seconds()
 
     def others(self) -> float:
-        """How many cores other processes have used on average since then; 0 where that cannot be
-        told.
-        """
+        """How many cores other processes have used on average since then; 0 where it is unknown."""
         seconds = time.monotonic() - self.began
         busy = busy_seconds()
         if self.busy is None or busy is None or seconds < SHORTEST:
@@ -49,7 +47,7 @@ class Cores:
         return max(busy - self.busy - in_this_process, 0.0) / seconds
 
     def let_threads_sleep(self) -> bool:
-        """Tell OpenMP so where others use the cores, unless the user has told it something."""
+        """Let OpenMP threads sleep where others use the cores, unless the user has set it."""
         if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys() or self.others() < OTHERS:
             return False
         os.environ["OMP_WAIT_POLICY"] = "passive"
