@@ -13,7 +13,9 @@ from leapdecode.engine.shared import Shared
 from leapdecode.methods.base import Method
 
 # a busy machine says nothing of the code: an example may take as long as it takes
-hypothesis.settings.register_profile("leapdecode", deadline=None)
+hypothesis.settings.register_profile(
+    "leapdecode", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("leapdecode")
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of commands: two tests run at once

@@ -57,7 +57,7 @@ class Served(Client):
         self.connections = connections
         self.service, self.llm = service, service.llm.llm
 
-    def idle(self, seconds=5.0):
+    def idle(self, seconds=60.0):
         """Wait until no text is under way; whether that came in time."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:

@@ -37,7 +37,7 @@ def start(name, *texts_):
     return cache, made
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from(["llama", "gemma3", "mistral", "gpt2"]))
 def test_random_trees_grow_and_commit(seed, name):
     """Any sequence of growing trees, commits along random paths and new texts matches plain

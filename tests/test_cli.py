@@ -217,8 +217,16 @@ BAD = {
         "its folder does not exist",
     ),
     "store": (["generate", "x", "--method", "jacobi", "--store", "s.json"], 2, "takes no store"),
-    "page in no folder": (["generate", "x", "--html", "no/such/page.html"], 2, "its folder does not exist"),
-    "trace in no folder": (["generate", "x", "--trace", "no/such/lines"], 2, "its folder does not exist"),
+    "page in no folder": (
+        ["generate", "x", "--html", "no/such/page.html"],
+        2,
+        "its folder does not exist",
+    ),
+    "trace in no folder": (
+        ["generate", "x", "--trace", "no/such/lines"],
+        2,
+        "its folder does not exist",
+    ),
     "store in no folder": (
         ["generate", "x", "--method", "suffix", "--store", "no/such/s.json"],
         2,

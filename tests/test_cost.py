@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from damaged import ANYTHING, damaged
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny import CONFIGS, new_model, runner
 
@@ -114,39 +115,6 @@ def test_a_damaged_file_is_replaced(name, tmp_path, counted):
     assert len(counted) == 1
 
 
-NUMBERS = st.one_of(
-    st.integers(), st.floats(), st.sampled_from([10**400, 1e308, True, 0, -1, 1, 2.0])
-)
-ANYTHING = st.recursive(
-    st.one_of(st.none(), NUMBERS, st.text(max_size=3)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
-
-def places(value, above=()):
-    """The keys that lead to each part of what JSON holds."""
-    keys = value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
-    for key in keys:
-        yield (*above, key)
-        yield from places(value[key], (*above, key))
-
-
-@st.composite
-def damaged(draw, entry):
-    """An entry with anything at one place in it, as it comes from a file."""
-    entry = json.loads(json.dumps(entry))
-    *above, key = draw(st.sampled_from(list(places(entry))))
-    part = entry
-    for step in above:
-        part = part[step]
-    part[key] = draw(NUMBERS | ANYTHING)
-    return json.loads(json.dumps(entry))
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_an_entry_is_believed_only_as_it_was_written(data):
     with tempfile.TemporaryDirectory() as folder:
@@ -157,7 +125,6 @@ def test_an_entry_is_believed_only_as_it_was_written(data):
         assert facts.Facts().kept("key", path) in (None, entry())
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=40) | ANYTHING.map(lambda value: json.dumps(value).encode()))
 def test_any_file_of_facts_can_be_read_and_written(content):
     with tempfile.TemporaryDirectory() as folder:

@@ -176,7 +176,7 @@ def texts(draw, tokenizer):
 
 
 @pytest.mark.parametrize("name", MADE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_pieces_join_to_the_text_behind_the_prompt(name, data):
     tokenizer = tokenizer_of(name)
@@ -187,7 +187,7 @@ def test_pieces_join_to_the_text_behind_the_prompt(name, data):
 
 
 @pytest.mark.parametrize("name", ["byte fallback", "byte level", "ByT5", "word piece"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_a_stop_string_ends_the_text_where_it_is_complete(name, data):
     """The oracle decodes everything after every token, and looks for the stop strings in it."""
@@ -268,7 +268,7 @@ def test_the_oracle_kills(mutant, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["byte fallback", "byte level", "ByT5", "smollm2"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text("ab the.é中\U0001f600", min_size=1, max_size=12))
 @example(text="\U0001f600 the cat")
 def test_the_bytes_of_tokens_join_to_the_text(name, text):

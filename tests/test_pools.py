@@ -54,29 +54,6 @@ def test_a_pool_file_with_ids_that_the_model_lacks(llm, tmp_path):
     assert llm.generate([1, 5], method="ouroboros", sampling=SHORT, pool=Pool()).stats.tokens == 8
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "[" * 200_000, '{"format": ' + "[" * 200_000, '{"a":' * 100_000,
-        '{"format": 2, "tokenizer": 5, "ngrams": []}',
-        '{"format": 2, "tokenizer": ["a"], "ngrams": []}',
-        '{"format": 2, "tokenizer": null, "ngrams": 5}',
-        '{"format": 2, "tokenizer": null, "ngrams": [5]}',
-        '{"format": 2, "tokenizer": null, "ngrams": ["abcd"]}',
-        '{"format": 2, "tokenizer": null, "ngrams": [[0, [[]], 1, 2]]}',
-        '{"format": 2, "tokenizer": null, "ngrams": [[0, [], 1, true]]}',
-        '{"format": 2, "tokenizer": null, "ngrams": [[0, [], 1, ' + "9" * 5000 + "]]}", "\udcff",
-    ],
-    ids=range(12),
-)  # fmt: skip
-def test_a_damaged_file_is_one_line(tmp_path, content):
-    path = tmp_path / "pool.json"
-    path.write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(PoolError, match="no readable pool") as caught:
-        Pool.load(path)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("path", [None, 5, ["a"]])
 def test_what_is_no_path_is_told(path):
     with pytest.raises(PoolError, match="no readable pool"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import CONFIGS, new_model
 
@@ -196,7 +196,7 @@ def by_scanning(cache, tokens, salt):
 STEPS = st.tuples(st.booleans(), TEXTS, st.sampled_from("ab"), st.integers(0, 30))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.lists(STEPS, max_size=15))
 def test_finding_agrees_with_a_scan_of_all_texts(steps):
     cache = PrefixCache(CacheMemory(None))

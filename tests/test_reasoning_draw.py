@@ -150,7 +150,10 @@ BAD = [
     (("Why?", "--depth", "0"), "depth=0"),
     (("Why?", "--samples", "0"), "samples=0"),
     (("Why?", "--temperature", "-1"), "temperature=-1"),
-    (("Why?", "--html", "/nowhere/x.html"), "cannot be written: it is a folder, or its folder does not exist"),
+    (
+        ("Why?", "--html", "/nowhere/x.html"),
+        "cannot be written: it is a folder, or its folder does not exist",
+    ),
 ]
 
 

@@ -144,7 +144,7 @@ def test_a_client_that_leaves_ends_its_text(client):
         page = client.fetch("/metrics")[1]
         return sum(map(float, re.findall(r"vllm:num_requests_running\{.*\} ([0-9.]+)", page)))
 
-    wait_for(lambda: running() == 0, 10)
+    wait_for(lambda: running() == 0, 60)
     body = json.dumps({"prompt": "def f(", "max_tokens": 1500, "ignore_eos": True, "stream": True})
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"

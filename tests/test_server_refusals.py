@@ -240,8 +240,18 @@ def begin(served, body, wait=True):
     return raw
 
 
+def whole_texts(served):
+    """How many texts have come to their limit, by the metrics."""
+    page = served.fetch("/metrics")[1]
+    return re.findall(r'vllm:request_success_total\{finished_reason="length".*', page)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_clients_that_leave_free_their_places(served, stream):
+    """At once: none of their texts goes on to its end."""
+    served.ask("/v1/completions", {**COMPLETION, "ignore_eos": True})
+    before = whole_texts(served)
+    assert before
     for _ in range(2):
         clients = [begin(served, {**LONG, "stream": stream}, wait=stream) for _ in range(4)]
         until = time.monotonic() + 60
@@ -250,7 +260,8 @@ def test_clients_that_leave_free_their_places(served, stream):
         assert served.service.unfinished == 4
         for one in clients:
             one.close()
-        assert served.idle(seconds=2)
+        assert served.idle()
+    assert whole_texts(served) == before
     assert served.ask("/v1/completions", COMPLETION)[0] == 200
 
 

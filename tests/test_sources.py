@@ -300,7 +300,7 @@ def test_what_was_left_out_before_a_budget_stays_out():
     assert tree.skipped == {2}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.9]))
 def test_sources_full_of_nonsense_change_no_text(seed, temperature):
     """Whatever a store holds: guesses change the speed, never the text."""

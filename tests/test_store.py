@@ -120,7 +120,7 @@ def test_exact_decoding_keeps_its_text_too():
 TOKENS = st.lists(st.integers(0, 63), max_size=30)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(texts=st.lists(st.tuples(st.sampled_from(prompts()), TOKENS, st.integers(0, 1)), max_size=6))
 def test_garbage_never_changes_a_text(small, plain, texts):
     store = Store()
@@ -215,24 +215,6 @@ def test_a_store_outlives_a_file_in_order(small, tmp_path):
     assert tokens_per_forward(small.generate(prompts(), store=again, **wanted)) > 4
     assert len(Store.load(path, most_tokens=100)) < len(store)
     assert [left.name for left in tmp_path.iterdir()] == ["s.json"]
-
-
-@pytest.mark.parametrize(
-    "texts",
-    ["5", "[5]", "[[]]", '[["a"]]', '[["a", 0, 1]]', '[["a", "0", -1]]', '[["a", "0", 1.0]]',
-     '[["a", "0", true]]', '[["a", "0", 2147483648]]', "[" * 200_000],
-    ids=range(10),
-)  # fmt: skip
-def test_a_damaged_file_is_one_line(tmp_path, texts):
-    path = tmp_path / "s.json"
-    for tail in (f'"tokenizer": null, "texts": {texts}}}', f'"tokenizer": 5, "texts": {texts}}}'):
-        path.write_text('{"format": 1, ' + tail)
-        with pytest.raises(PoolError, match="no readable store") as caught:
-            Store.load(path)
-        assert "\n" not in str(caught.value)
-    path.write_text('{"format": 2, "tokenizer": null, "texts": []}')
-    with pytest.raises(PoolError, match="format 2, not 1"):
-        Store.load(path)
 
 
 def test_what_takes_no_store_or_is_none_is_told(small, llm):

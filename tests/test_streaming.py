@@ -27,7 +27,7 @@ def push_all(tokenizer, ids, stop=()):
     return stream
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.integers(0, 2047), max_size=40))
 def test_any_ids_give_the_tokenizers_text(llm, ids):
     """Random ids include broken UTF-8 and special tokens."""
@@ -63,7 +63,7 @@ RUNS = st.builds(
 WORDS = st.text("é中\U0001f600\ufffda ", max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.lists(BROKEN, max_size=9) | RUNS | WORDS, max_size=6))
 def test_long_runs_of_broken_characters_and_special_tokens(llm, parts):
     ids = []
@@ -134,7 +134,7 @@ def byte_fallback():
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.text(" ab\u00e9\u4e2d\U0001f600", max_size=9) | st.integers(0, 20), max_size=6))
 def test_a_tokenizer_with_byte_fallback(byte_fallback, parts):
     """Runs of a byte that belongs to no character stand between words; special tokens stand
@@ -158,7 +158,7 @@ def test_a_tokenizer_with_byte_fallback(byte_fallback, parts):
     assert stream.decoded < 20 * len(ids) + 100
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=30))
 def test_multi_byte_characters_arrive_whole(llm, text):
     ids = llm.tokenizer(text)["input_ids"]
@@ -170,7 +170,7 @@ def test_multi_byte_characters_arrive_whole(llm, text):
     assert stream.text == text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.text("abc", max_size=30),
     st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=3),

@@ -264,7 +264,7 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, st.lists(st.text(max_size=4), max_size=4))
 def test_nothing_raises_and_results_stay_in_range(text: str, labels: list[str]) -> None:
     assert isinstance(final_number("So the answer is " + text), int | Fraction | None)

@@ -186,7 +186,7 @@ def test_unfinished_prompts_get_no_guesses_and_texts_end_within_the_context():
 
 
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_texts_in_any_batch_keep_the_contract(data):
     tokens = st.lists(st.integers(0, 5), min_size=1, max_size=40)
     texts = data.draw(st.lists(st.tuples(tokens, tokens), min_size=1, max_size=9))

@@ -255,7 +255,7 @@ def test_tricky_answers(example: Example, text: str, score: float) -> None:
     assert MATH.score(example, text) == score
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.text()
     | st.text("0123456789.=- /answerioSthe:\n?", max_size=40).map("So the answer is {}".format)
