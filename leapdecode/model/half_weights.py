@@ -30,7 +30,7 @@ from leapdecode.model.half_linear import (
     half_linears,
     tables_of,
 )
-from leapdecode.model.memory import MappedFiles, free_bytes, trim_heap
+from leapdecode.model.memory import MappedFiles, trim_heap, within_share
 
 LOG = logging.getLogger("leapdecode")
 DTYPES = (torch.bfloat16, torch.float16)
@@ -63,9 +63,8 @@ def suits(model: Any) -> bool:
     twice = [layer for layer in layers if id(layer.weight) in looked_up]
     growth = sum(weight.nbytes for weight in cast) + sum(layer.weight.nbytes for layer in twice)
     growth += sum(2 * layer.out_features * (-layer.in_features % KERNEL_DEPTH) for layer in layers)
-    free = free_bytes(torch.device("cpu"))
     size = sum(weight.nbytes for weight in parameters)
-    return growth <= GROWTH * size or free is None or growth <= SHARE * free
+    return growth <= GROWTH * size or within_share(growth, SHARE, torch.device("cpu"))
 
 
 def packs_soon(model: Any) -> bool:

@@ -126,6 +126,12 @@ def _within(limit: Path, used: Path) -> int | None:
     return None
 
 
+def within_share(size: float, share: float, device: torch.device) -> bool:
+    """Whether `size` bytes are at most a share of the free memory; True where that is unknown."""
+    free = free_bytes(device)
+    return free is None or size <= share * free
+
+
 class MappedFiles:
     """Address ranges of files that this process has mapped and not written to, on Linux; none on
     other systems.

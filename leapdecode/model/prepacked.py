@@ -25,7 +25,7 @@ from torch.nn import functional
 from leapdecode.model.backend import Backend, Replaced, RowForward
 from leapdecode.model.fingerprint import same_samples, samples_of, version_of
 from leapdecode.model.half_linear import HalfLinear, available, fits_half
-from leapdecode.model.memory import free_bytes
+from leapdecode.model.memory import within_share
 from leapdecode.model.yardstick import cap, levelled
 
 LOG = logging.getLogger("leapdecode")
@@ -324,8 +324,7 @@ def kind_for(model: Any) -> type[PackedLinears] | None:
 def fits(model: Any) -> bool:
     """Whether packed copies take a small part of the memory that is free."""
     size = sum(module.weight.nbytes for module in linear_layers(model))
-    free = free_bytes(torch.device("cpu"))
-    return model in KNOWN or free is None or size <= SHARE * free
+    return model in KNOWN or within_share(size, SHARE, torch.device("cpu"))
 
 
 def gains(model: Any) -> bool:

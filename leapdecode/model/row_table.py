@@ -19,7 +19,7 @@ from leapdecode.model.cache_names import CACHE
 from leapdecode.model.half_linear import half_linears, num_weights, weight_bytes
 from leapdecode.model.half_weights import copied
 from leapdecode.model.masks import RowPlan
-from leapdecode.model.memory import free_bytes
+from leapdecode.model.memory import within_share
 from leapdecode.model.runner import Runner
 from leapdecode.model.traits import made_up_texts
 
@@ -145,10 +145,8 @@ def _in_dtype(runner: Runner, dtype: torch.dtype) -> Any:
     """The model in transformers' own layers and in a dtype; None where no memory is left for it."""
     if runner.dtype == dtype and not half_linears(runner.model):
         return runner.model
-    free = free_bytes(runner.device)
-    if free is not None and num_weights(runner.model) * dtype.itemsize > SHARE * free:
-        return None
-    return copied(runner.model, dtype)
+    size = num_weights(runner.model) * dtype.itemsize
+    return copied(runner.model, dtype) if within_share(size, SHARE, runner.device) else None
 
 
 def _read_bandwidth(device: torch.device) -> float:
