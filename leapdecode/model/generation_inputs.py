@@ -17,7 +17,7 @@ from transformers import DynamicCache, GenerationMixin
 
 from leapdecode.errors import UnsupportedModel
 from leapdecode.model.cache_names import CACHE_NAMES, cache_name
-from leapdecode.model.traits import first_line, forward_parameters, input_device, text_config
+from leapdecode.model.traits import forward_parameters, input_device, refusing, text_config
 
 HOOKS = ("prepare_inputs_for_generation", "_update_model_kwargs_for_generation")
 # what every forward is given anyway, compared with what the text says
@@ -60,13 +60,8 @@ def constant_arguments(model: Any) -> dict[str, Any]:
     """
     if not prepares_itself(model):
         return {}
-    try:
+    with refusing("preparing its inputs as `generate` does fails"):
         prepared = [inputs for size in BATCHES for inputs in _two_steps(model, size)]
-    except (UnsupportedModel, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # a model's own code may raise anything
-        message = f"preparing its inputs as `generate` does fails ({first_line(error)})"
-        raise UnsupportedModel(message) from error
     names = {name for inputs in prepared for name in inputs} - USUAL - FREE
     constants = {}
     for name in sorted(names):

@@ -20,6 +20,7 @@ from leapdecode.model.traits import (
     first_line,
     input_device,
     made_up_texts,
+    refusing,
     text_config,
 )
 from leapdecode.model.yardstick import levelled
@@ -57,17 +58,12 @@ class PlainRunner:
         self.constants: dict[str, Any] = {}  # every forward is prepared by the model itself
         if "lsh" in (getattr(model.config, "attn_layers", None) or ()):
             raise UnsupportedModel("its LSH attention hashes at random, so no text comes twice")
-        try:
+        with refusing("plain decoding fails"):
             embeddings = model.get_input_embeddings()
             self.max_length, self.note = context_length(text_config(model))
             self.vocabulary = embeddings.num_embeddings
             self.device, self.dtype = input_device(model), embeddings.weight.dtype
             self.stateful = keeps_state(self)
-        except (UnsupportedModel, torch.OutOfMemoryError):
-            raise
-        except Exception as error:  # a model's own code may raise anything
-            LOG.debug("plain decoding fails", exc_info=True)
-            raise UnsupportedModel(f"plain decoding fails ({first_line(error)})") from error
 
     def cache_bytes(self, room: Room) -> int:
         """Nothing is known of what the model carries along."""

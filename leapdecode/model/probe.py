@@ -8,7 +8,6 @@ differs tenfold between models.
 """
 
 import contextlib
-import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,10 +19,9 @@ from leapdecode.core import Commit, Forward, SamplingParams, Sequence, TokenTree
 from leapdecode.errors import DamagedModel, UnsupportedModel
 from leapdecode.model.kv_cache import KVCache
 from leapdecode.model.runner import Runner
-from leapdecode.model.traits import WINDOWS, first_line, made_up_texts, windows_of
+from leapdecode.model.traits import WINDOWS, made_up_texts, refusing, windows_of
 from leapdecode.model.yardstick import distances, in_one_block, in_pieces, mean, tolerance
 
-LOG = logging.getLogger("leapdecode")
 TEXT = 16  # tokens of the longer probe text; a second one is half as long
 SINGLE = 3  # nodes that are evaluated one at a time
 WINDOW = 6  # tokens that attention sees during the probe, where the model's window is larger
@@ -161,14 +159,8 @@ def probe(runner: Runner) -> ProbeReport:
     """Check tree, growth, commit and ragged batch; raises `UnsupportedModel` when the logits are
     wrong.
     """
-    try:
-        with _with_narrow_windows(runner) as narrow:
-            report = _measure(narrow)
-    except (UnsupportedModel, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        LOG.debug("a tree's forward fails", exc_info=True)
-        raise UnsupportedModel(f"a tree's forward fails ({first_line(error)})") from error
+    with refusing("a tree's forward fails"), _with_narrow_windows(runner) as narrow:
+        report = _measure(narrow)
     if not math.isfinite(report.worst + report.tolerance):
         raise DamagedModel(
             f"{type(runner.model).__name__} gives logits that are not finite; its weights are "

@@ -30,6 +30,20 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:160]
 
 
+@contextlib.contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """A block in which what a model's own code raises becomes an `UnsupportedModel`, which says
+    what fails and why.
+    """
+    try:
+        yield
+    except (UnsupportedModel, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # a model's own code may raise anything; the reason is what matters
+        LOG.debug("%s", what, exc_info=True)
+        raise UnsupportedModel(f"{what} ({first_line(error)})") from error
+
+
 def made_up_texts(vocabulary: int, *lengths: int) -> list[list[int]]:
     """Texts of so many tokens, the same at every call."""
     source = torch.Generator().manual_seed(0)
@@ -241,15 +255,9 @@ def refuse_by_flag(model: Any) -> None:
 @torch.inference_mode()
 def read_layout(model: Any, **constants: Any) -> Layout:
     """Shapes, dtype and device of each layer's keys and values, read off a forward of one token."""
-    try:
+    with refusing("a plain forward of one token fails"):
         first = torch.zeros(1, 1, dtype=torch.long, device=input_device(model))
         output = model(input_ids=first, use_cache=True, return_dict=True, **constants)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # a model's own code may raise anything; the reason is what matters
-        raise UnsupportedModel(
-            f"a plain forward of one token fails ({first_line(error)})"
-        ) from error
     layers = getattr(getattr(output, CACHE, None), "layers", None) or []
     if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
         raise UnsupportedModel(
