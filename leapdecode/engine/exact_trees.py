@@ -96,8 +96,9 @@ class Arranged:
         node_of = {place: node for node, place in enumerate(self.places)}
         path = [node_of[place] for place in verdict.path[self.carried :]]
         choices = [verdict.choices[place] if place >= 0 else -1 for place in self.places]
-        told = verdict.likeliest
-        likeliest = [told[place] if place >= 0 else [] for place in self.places] if told else []
+        likeliest = verdict.likeliest
+        if likeliest:
+            likeliest = [likeliest[place] if place >= 0 else [] for place in self.places]
         return Verdict(
             path,
             verdict.tokens[self.carried :],
@@ -117,14 +118,15 @@ def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
     chain = not tree.skipped and tree.parents == list(range(-1, len(tree) - 1))
     if chain and not carried.tokens and len(tree) <= sequence.exact_rows:
         return Arranged(tree, exact=True)
-    made, last = TokenTree(sequence.pending), 0
+    combined, last = TokenTree(sequence.pending), 0
     for token, source in zip(carried.tokens, carried.sources, strict=True):
-        last = made.add(last, token, source)
-    return Arranged(made, len(carried.tokens), _graft(tree, made, last, sequence.exact_rows), True)
+        last = combined.add(last, token, source)
+    places = _graft(tree, combined, last, sequence.exact_rows)
+    return Arranged(combined, len(carried.tokens), places, True)
 
 
-def _graft(tree: TokenTree, made: TokenTree, root: int, most: int) -> list[int]:
-    """Add `tree` to `made`, its root being `root` there, depth first, so that first children make
+def _graft(tree: TokenTree, combined: TokenTree, root: int, most: int) -> list[int]:
+    """Add `tree` to `combined`, where its root is `root`, depth first, so that first children make
     the first chain.
 
     Returns every node's place, -1 for what was skipped and what would be beyond `most` nodes.
@@ -133,12 +135,12 @@ def _graft(tree: TokenTree, made: TokenTree, root: int, most: int) -> list[int]:
     for node in range(1, len(tree)):
         below[tree.parents[node]].append(node)
     places[0], waiting = root, below[0][::-1]
-    while waiting and len(made) < most:
+    while waiting and len(combined) < most:
         node = waiting.pop()
         if node in tree.skipped:
             continue
         parent = places[tree.parents[node]]
-        places[node] = made.add(
+        places[node] = combined.add(
             parent,
             tree.tokens[node],
             tree.sources[node],
