@@ -13,7 +13,7 @@ from leapdecode.cli.options import JsonOption, OtherBudgetOption, RayOption
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import parse_methods
-from leapdecode_bench.cli.measuring import measure_bench
+from leapdecode_bench.cli.measuring import ResumeOption, measure_bench
 from leapdecode_bench.cli.paper import EVERY, run_paper
 from leapdecode_bench.cli.results import note_plots, note_rows, show
 from leapdecode_bench.measure.presets import PAPERS, find_preset
@@ -74,7 +74,7 @@ def bench(
         Path | None,
         typer.Option(help=f"folder of the results; default: a new one in {ROOT}/"),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    resume: ResumeOption = False,
     ray: RayOption = False,
     json: JsonOption = False,
     *,

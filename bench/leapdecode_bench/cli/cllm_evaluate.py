@@ -20,6 +20,7 @@ from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import JsonOption
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import PLAIN, parse_methods
+from leapdecode_bench.cli.measuring import ResumeOption
 from leapdecode_bench.cli.results import note_rows, show_table
 
 METHODS = "jacobi:block=16,jacobi:window=15,lookahead,auto"
@@ -50,7 +51,7 @@ def evaluate(
     max_tokens: Annotated[int, typer.Option(help="most tokens of a text")] = 256,
     seed: Annotated[int, typer.Option(help="of the prompts")] = 0,
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="folder of the report")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    resume: ResumeOption = False,
     json: JsonOption = False,
     *,
     models: Models,

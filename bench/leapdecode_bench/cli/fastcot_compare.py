@@ -26,7 +26,7 @@ from leapdecode.cli.fastcot import (
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import JsonOption, RayOption, parse_options
 from leapdecode.errors import OptionError
-from leapdecode_bench.cli.measuring import measure, results_folder
+from leapdecode_bench.cli.measuring import ResumeOption, measure, results_folder
 from leapdecode_bench.cli.results import show_table
 from leapdecode_bench.measure.fastcot.contenders import (
     DEFAULT,
@@ -78,7 +78,7 @@ def compare(
     output: Annotated[
         Path | None, typer.Option(help="folder of the results; default: a new one in fastcot/")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    resume: ResumeOption = False,
     ray: RayOption = False,
     json: JsonOption = False,
     *,

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from leapdecode.cli.common import counting_progress
 from leapdecode.errors import OptionError
+
+ResumeOption = Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")]
 
 
 def measure(

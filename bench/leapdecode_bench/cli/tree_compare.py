@@ -20,7 +20,7 @@ from leapdecode.cli.tree import (
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
 from leapdecode.reasoning.execution import STRATEGIES
-from leapdecode_bench.cli.measuring import measure, results_folder
+from leapdecode_bench.cli.measuring import ResumeOption, measure, results_folder
 from leapdecode_bench.cli.results import show_table
 from leapdecode_bench.measure.pages import table_of
 from leapdecode_bench.measure.presets import TREES, tree_settings
@@ -57,7 +57,7 @@ def compare(
     output: Annotated[
         Path | None, typer.Option(help="folder of the results; default: a new one in trees/")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run")] = False,
+    resume: ResumeOption = False,
     ray: RayOption = False,
     json: JsonOption = False,
     *,

@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from leapdecode_bench.measure.bench import Workload
 
 BESIDE = "baseline"  # whose methods stand in the rounds of a trained model
-Wanted = Sequence[tuple[str, dict[str, Any]]]  # methods with their options
+Methods = Sequence[tuple[str, dict[str, Any]]]  # methods with their options
 
 
 def bench_of(
-    trained: LLM, baseline: LLM, methods: Wanted, besides: Wanted, workloads: Sequence[Workload],
+    trained: LLM, baseline: LLM, methods: Methods, besides: Methods, workloads: Sequence[Workload],
     sampling: SamplingParams, rounds: int = 1, batch_size: int = 1,
 ) -> Bench:  # fmt: skip
     """The bench of a trained model: plain decoding and `methods`, and `besides` of the baseline."""
     check_same_tokens(trained, baseline)
     of_trained = [Ours(trained, BASELINE), *(Ours(trained, *method) for method in methods)]
-    beside: Wanted = [(BASELINE, {}), *besides]
+    beside: Methods = [(BASELINE, {}), *besides]
     of_baseline = [Ours(baseline, *method, prefix=BESIDE, compared=False) for method in beside]
     return Bench(trained, [*of_trained, *of_baseline], workloads, sampling, rounds, batch_size)
 
