@@ -36,10 +36,10 @@ metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = made.add_argument
+    add = command_line.add_argument
     add("-m", "--model", default="demo")
     add("--data", type=Path, help="folder of the public questions")
     add("--limit", type=int, default=16, help="questions")
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     add("--draft")
     add("--rounds", type=int, default=2)
     add("--output", type=Path, required=True, help="file of the results, JSON")
-    return made
+    return command_line
 
 
 def questions(folder: Path | None, count: int) -> list[dict[str, str]]:
@@ -79,7 +79,7 @@ def evaluated(model: Any, folder: Path, limit: int | None = None) -> tuple[float
 
     tasks = TaskManager(include_path=str(folder), include_defaults=False)
     began = time.process_time()
-    found = simple_evaluate(
+    evaluation = simple_evaluate(
         model,
         tasks=["questions"],
         task_manager=tasks,
@@ -88,8 +88,8 @@ def evaluated(model: Any, folder: Path, limit: int | None = None) -> tuple[float
         limit=limit,
     )
     seconds = time.process_time() - began
-    samples = sorted(found["samples"]["questions"], key=lambda sample: sample["doc_id"])
-    score = found["results"]["questions"]["exact_match,last"]
+    samples = sorted(evaluation["samples"]["questions"], key=lambda sample: sample["doc_id"])
+    score = evaluation["results"]["questions"]["exact_match,last"]
     return score, seconds, [sample["resps"] for sample in samples]
 
 
@@ -100,11 +100,11 @@ def measure(arguments: argparse.Namespace, dtype: str, folder: Path) -> dict[str
     from leapdecode.integrations.lm_eval import LeapdecodeLM
     from leapdecode.model.load import resolve
 
-    given = {"dtype": dtype, "device": "cpu", "batch_size": arguments.batch_size}
+    arguments_of_both = {"dtype": dtype, "device": "cpu", "batch_size": arguments.batch_size}
     models = {
-        "hf": HFLM(str(resolve(arguments.model, "target")), **given),
+        "hf": HFLM(str(resolve(arguments.model, "target")), **arguments_of_both),
         "leapdecode": LeapdecodeLM(
-            arguments.model, method=arguments.method, draft=arguments.draft, **given
+            arguments.model, method=arguments.method, draft=arguments.draft, **arguments_of_both
         ),
     }
     for model in models.values():
@@ -115,11 +115,11 @@ def measure(arguments: argparse.Namespace, dtype: str, folder: Path) -> dict[str
     ]
     first = rounds[0]
     pairs = zip(first["hf"][2], first["leapdecode"][2], strict=True)
-    seconds = {name: [one[name][1] for one in rounds] for name in models}
+    seconds = {name: [measured[name][1] for measured in rounds] for name in models}
     return {
         "dtype": dtype,
         "scores": {name: first[name][0] for name in models},
-        "differing": sum(one != two for one, two in pairs),
+        "differing": sum(measured != two for measured, two in pairs),
         "texts": arguments.limit,
         "seconds": seconds,
     }
@@ -127,26 +127,26 @@ def measure(arguments: argparse.Namespace, dtype: str, folder: Path) -> dict[str
 
 def main() -> None:
     arguments = parser().parse_args()
-    found = []
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    results = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         file = folder / "questions.jsonl"
         rows = questions(arguments.data, arguments.limit)
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         (folder / "questions.yaml").write_text(TASK.format(file=file, length=arguments.max_tokens))
         for dtype in arguments.dtypes.split(","):
-            found.append(measure(arguments, dtype, folder))
-            document = {"argv": sys.argv[1:], "found": found}
+            results.append(measure(arguments, dtype, folder))
+            document = {"argv": sys.argv[1:], "found": results}
             arguments.output.write_text(json.dumps(document, indent=1) + "\n")
     columns = ("dtype", "score of hf", "of leapdecode", "texts that differ", "CPU seconds", "ratio")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    for one in found:
-        theirs, ours = (min(one["seconds"][name]) for name in ("hf", "leapdecode"))
-        scores = one["scores"]
+    for result in results:
+        of_transformers, ours = (min(result["seconds"][name]) for name in ("hf", "leapdecode"))
+        scores = result["scores"]
         print(
-            f"| {one['dtype']} | {scores['hf']:.3f} | {scores['leapdecode']:.3f} | "
-            f"{one['differing']} of {one['texts']} | {theirs:.1f} and {ours:.1f} | "
-            f"{theirs / ours:.2f} |"
+            f"| {result['dtype']} | {scores['hf']:.3f} | {scores['leapdecode']:.3f} | "
+            f"{result['differing']} of {result['texts']} | {of_transformers:.1f} and {ours:.1f} | "
+            f"{of_transformers / ours:.2f} |"
         )
 
 

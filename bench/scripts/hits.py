@@ -39,27 +39,28 @@ def measure(llm: LLM, prompts: list[str], sampling: SamplingParams) -> dict[str,
     not loop.
     """
     plain = llm.generate(prompts, method="autoregressive", sampling=sampling, batch_size=BATCH)
-    kept = [
+    measured_prompts = [
         number for number, result in enumerate(plain) if repeated_share(result.token_ids) <= LOOPING
     ]
-    texts, rows = [prompts[number] for number in kept], []
+    texts, rows = [prompts[number] for number in measured_prompts], []
     for method, options in VARIANTS:
-        found = llm.generate(texts, method=method, sampling=sampling, batch_size=BATCH, **options)
+        results = llm.generate(texts, method=method, sampling=sampling, batch_size=BATCH, **options)
         forwards = sum(
-            result.stats.target_forwards - result.stats.prefill_forwards for result in found
+            result.stats.target_forwards - result.stats.prefill_forwards for result in results
         )
         # plain decoding has one row a forward
-        prompted = sum(len(result.prompt_token_ids) - 1 for result in found)
+        prompted = sum(len(result.prompt_token_ids) - 1 for result in results)
         same = sum(
-            a.token_ids == plain[number].token_ids for a, number in zip(found, kept, strict=True)
+            a.token_ids == plain[number].token_ids
+            for a, number in zip(results, measured_prompts, strict=True)
         )
         rows.append(
             {
                 "method": method,
                 "options": options,
-                "tokens_per_forward": sum(result.stats.tokens for result in found)
+                "tokens_per_forward": sum(result.stats.tokens for result in results)
                 / max(forwards, 1),
-                "rows_per_forward": (sum(result.stats.target_rows for result in found) - prompted)
+                "rows_per_forward": (sum(result.stats.target_rows for result in results) - prompted)
                 / max(forwards, 1),
                 "identical": same,
             }
@@ -69,7 +70,7 @@ def measure(llm: LLM, prompts: list[str], sampling: SamplingParams) -> dict[str,
             file=sys.stderr,
             flush=True,
         )
-    return {"prompts": len(prompts), "not_looping": len(kept), "rows": rows}
+    return {"prompts": len(prompts), "not_looping": len(measured_prompts), "rows": rows}
 
 
 def main() -> None:

@@ -88,17 +88,19 @@ def inflate(
     old = Shape.of(model)
     like = torch.empty(0, dtype=torch.promote_types(dtype, torch.float32), device=device)
     width = Width.grown(old.hidden, new.hidden, new.vocabulary > old.vocabulary, like)
-    made = _unfilled(model, new, width, dtype, device)
+    inflated = _unfilled(model, new, width, dtype, device)
     random = torch.Generator(like.device).manual_seed(seed)
     places = Places.between(old, new)
-    counted = track(made.model.layers, "layers", console=Console(stderr=True), disable=not progress)
+    counted = track(
+        inflated.model.layers, "layers", console=Console(stderr=True), disable=not progress
+    )
     for number, layer in enumerate(counted):
         _fill_random(layer, random)
         if number < old.layers:
             _fill_layer(layer, model.model.layers[number], width, places, like)
-    _fill_ends(made, model, width, like, random)
-    made.generation_config = copy.deepcopy(model.generation_config)
-    return made.eval()
+    _fill_ends(inflated, model, width, like, random)
+    inflated.generation_config = copy.deepcopy(model.generation_config)
+    return inflated.eval()
 
 
 def _unfilled(
@@ -120,12 +122,12 @@ def _unfilled(
         False,
     )
     with torch.device("meta"):
-        made = AutoModelForCausalLM.from_config(
+        empty = AutoModelForCausalLM.from_config(
             config, dtype=dtype, attn_implementation=model.config._attn_implementation
         )
-    made.to_empty(device=device)
-    made.model.rotary_emb = LlamaRotaryEmbedding(config=config).to(device)
-    return made
+    empty.to_empty(device=device)
+    empty.model.rotary_emb = LlamaRotaryEmbedding(config=config).to(device)
+    return empty
 
 
 def _fill_random(layer: Any, random: torch.Generator) -> None:
@@ -160,9 +162,15 @@ def _fill_layer(new: Any, old: Any, width: Width, places: Places, like: Tensor) 
         getattr(new, name).weight.copy_(width.norm(getattr(old, name).weight.to(like)))
 
 
-def _fill_ends(made: Any, model: Any, width: Width, like: Tensor, random: torch.Generator) -> None:
+def _fill_ends(
+    inflated: Any, model: Any, width: Width, like: Tensor, random: torch.Generator
+) -> None:
     """Embedding, last norm and output rows, those of added ids among them."""
-    into, out, size = made.model.embed_tokens.weight, made.lm_head.weight, model.config.vocab_size
+    into, out, size = (
+        inflated.model.embed_tokens.weight,
+        inflated.lm_head.weight,
+        model.config.vocab_size,
+    )
     into.normal_(0, STD, generator=random)
     into[:size] = width.written(model.model.embed_tokens.weight.to(like).T).T
     head = model.lm_head.weight.to(like)
@@ -175,24 +183,24 @@ def _fill_ends(made: Any, model: Any, width: Width, like: Tensor, random: torch.
         spare = _largest_residual(model) / constant
         out[size:] = width.reading(head.mean(0, keepdim=True))
         out[size:, -width.spare :] = -MARGIN / width.spare
-    made.model.norm.weight.copy_(width.norm(model.model.norm.weight.to(like), spare))
+    inflated.model.norm.weight.copy_(width.norm(model.model.norm.weight.to(like), spare))
 
 
 def _largest_residual(model: Any) -> float:
     """The largest root mean square that the last norm of `model` meets on random tokens."""
-    seen: list[Tensor] = []
+    residuals: list[Tensor] = []
     length = min(256, model.config.max_position_embeddings)
     ids = torch.randint(
         model.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(0)
     )
     hook = model.model.norm.register_forward_pre_hook(
-        lambda _, arguments: seen.append(arguments[0])
+        lambda _, arguments: residuals.append(arguments[0])
     )
     try:
         model(ids.to(model.device), use_cache=False)
     finally:
         hook.remove()
-    return float(seen[0].float().pow(2).mean(-1).sqrt().max())
+    return float(residuals[0].float().pow(2).mean(-1).sqrt().max())
 
 
 @torch.no_grad()
@@ -212,28 +220,28 @@ def compare(source: Any, other: Any, texts: list[list[int]]) -> dict[str, float]
     return {"largest_difference": largest, "same_argmax": same / rows, "added_ids_won": added}
 
 
-def check(source: Any, made: Any, tokenizer: Any) -> dict[str, Any]:
+def check(source: Any, inflated: Any, tokenizer: Any) -> dict[str, Any]:
     """The result against its float32 source on a few prompts, beside the source merely converted to
     its dtype.
     """
     prompts = find("math").prompts(2, seed=1) + find("code").prompts(2, "source", seed=1)
     texts = [tokenizer(text)["input_ids"] for text in prompts]
-    converted = copy.deepcopy(source).to(made.dtype)
+    converted = copy.deepcopy(source).to(inflated.dtype)
     return {
-        "inflated": compare(source, made, texts),
+        "inflated": compare(source, inflated, texts),
         "converted": compare(source, converted, texts),
     }
 
 
 def note(name: str, shape: Shape, source: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """What `inflated.json` says: whose text, at whose cost."""
-    own, cost = (
+    parameters, cost = (
         source.num_parameters(),
         f"{shape.parameters / 1e9:.3g}B parameters, {shape.layers} layers",
     )
     return {
-        "note": f"text of a {own / 1e6:.1f}M-parameter model at the cost of {name} ({cost})",
-        "text_of": {"source": arguments.source, "role": arguments.role, "parameters": own},
+        "note": f"text of a {parameters / 1e6:.1f}M-parameter model at the cost of {name} ({cost})",
+        "text_of": {"source": arguments.source, "role": arguments.role, "parameters": parameters},
         "cost_of": {
             "shape": name,
             **asdict(shape),
@@ -293,20 +301,20 @@ def main(argv: list[str] | None = None) -> None:
             )
         options = {"layers": arguments.layers, "vocabulary": arguments.vocabulary}
         shape = plan(source, shape, **options)
-        told = note(name, shape, source, arguments)
+        facts = note(name, shape, source, arguments)
         dtype = DTYPES[arguments.dtype]
-        print(f"{told['note']}; {shape.parameters * dtype.itemsize / 1e9:.1f} GB", file=sys.stderr)
-        made = inflate(
+        print(f"{facts['note']}; {shape.parameters * dtype.itemsize / 1e9:.1f} GB", file=sys.stderr)
+        inflated = inflate(
             source, shape, **options, dtype=dtype, device=device, seed=arguments.seed, progress=True
         )
     except (ValueError, LeapdecodeError) as error:
         parser.error(str(error))
     if arguments.check:
-        told["check"] = check(source, made, tokenizer)
-    made.save_pretrained(arguments.out, max_shard_size="5GB")
+        facts["check"] = check(source, inflated, tokenizer)
+    inflated.save_pretrained(arguments.out, max_shard_size="5GB")
     tokenizer.save_pretrained(arguments.out)
-    (arguments.out / "inflated.json").write_text(json.dumps(told, indent=2) + "\n")
-    print(json.dumps(told))
+    (arguments.out / "inflated.json").write_text(json.dumps(facts, indent=2) + "\n")
+    print(json.dumps(facts))
 
 
 if __name__ == "__main__":

@@ -55,10 +55,10 @@ GPUS = {"H100 SXM": Gpu(3.35e12, 989e12)}  # NVIDIA's data sheet of the H100
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = made.add_argument
+    add = command_line.add_argument
     add("-m", "--model", required=True)
     add("--data", type=Path, required=True, help="folder of the public prompts")
     add("--dtype", default="float32")
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     add("--context", type=int, default=1000, help="tokens of a request on the GPU")
     add("--reached", type=float, default=0.7, help="share of the data sheet's figures")
     add("--output", type=Path, required=True, help="file of the results, JSON")
-    return made
+    return command_line
 
 
 def accepted(
@@ -79,33 +79,33 @@ def accepted(
     used = method if size > 1 else "autoregressive"
     texts = []
     for prompt in prompts:
-        found = llm.generate(prompt, method=used, sampling=sampling, budget=size)
-        texts.append([len(step.tokens) for step in found.steps])
+        result = llm.generate(prompt, method=used, sampling=sampling, budget=size)
+        texts.append([len(step.tokens) for step in result.steps])
     return texts
 
 
 def here(llm: LLM) -> dict[int, dict[int, float]]:
     """Milliseconds of a forward on this machine, by requests and rows of each."""
-    found = {}
+    times_by_load = {}
     for load in LOADS:
         costs = measure_row_costs(
             llm.runner, repeats=5, batch=load, seconds=10.0, contexts=(CONTEXT,),
             most=max(ROWS // load, 2),
         )  # fmt: skip
-        found[load] = {cost.rows: cost.fastest for cost in costs if cost.rows in SIZES}
-    return found
+        times_by_load[load] = {cost.rows: cost.fastest for cost in costs if cost.rows in SIZES}
+    return times_by_load
 
 
 def on_gpu(name: str, arguments: argparse.Namespace) -> dict[int, dict[int, float]]:
     """Milliseconds of a forward by the formula, by requests and rows of each."""
     gpu, shape = GPUS[name], SHAPES[arguments.shape]
     bandwidth, flops = gpu.bandwidth * arguments.reached, gpu.flops * arguments.reached
-    kept = 2 * shape.layers * shape.kv_heads * shape.head_dim * BYTES * arguments.context
+    cache_bytes = 2 * shape.layers * shape.kv_heads * shape.head_dim * BYTES * arguments.context
 
     def milliseconds(load: int, size: int) -> float:
         weights = BYTES * shape.read / bandwidth
         rows = 2 * shape.read * load * size / flops
-        return 1e3 * (max(weights, rows) + load * kept / bandwidth)
+        return 1e3 * (max(weights, rows) + load * cache_bytes / bandwidth)
 
     return {load: {size: milliseconds(load, size) for size in SIZES} for load in LOADS}
 
@@ -116,11 +116,11 @@ def served(texts: list[list[int]], load: int, milliseconds: float) -> dict[str, 
     running = [iter(source.choice(texts)) for _ in range(load)]
     tokens, steps = 0, max(STEPS // load, 200)
     for _ in range(steps):
-        for place, text in enumerate(running):
+        for number, text in enumerate(running):
             brought = next(text, None)
             if brought is None:
-                running[place] = iter(source.choice(texts))
-                brought = next(running[place])
+                running[number] = iter(source.choice(texts))
+                brought = next(running[number])
             tokens += brought
     return {
         "tokens_per_second": 1e3 * tokens / (steps * milliseconds),
@@ -133,14 +133,18 @@ def replica(texts: dict[int, list[list[int]]], costs: dict[int, dict[int, float]
     """A row for every load: plain decoding, and the size of tree that brings most."""
     rows = []
     for load, by_size in costs.items():
-        found = {size: served(texts[size], load, cost) for size, cost in by_size.items()}
-        best = max(found, key=lambda size: found[size]["tokens_per_second"])
+        served_by_size = {size: served(texts[size], load, cost) for size, cost in by_size.items()}
+        best = max(served_by_size, key=lambda size: served_by_size[size]["tokens_per_second"])
+        plain, guessing = served_by_size[1], served_by_size[best]
         rows.append(
             {
-                "load": load, "size": best, "plain": found[1], "guessing": found[best],
-                "speedup": found[best]["tokens_per_second"] / found[1]["tokens_per_second"],
+                "load": load,
+                "size": best,
+                "plain": plain,
+                "guessing": guessing,
+                "speedup": guessing["tokens_per_second"] / plain["tokens_per_second"],
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -196,7 +200,8 @@ def main() -> None:
         "arguments": {key: str(value) for key, value in vars(arguments).items()},
         "machine": machine(llm.runner.device), "revision": revision(), "machines": machines,
         "tokens_per_step": {
-            size: sum(map(sum, found)) / sum(map(len, found)) for size, found in texts.items()
+            size: sum(map(sum, accepted)) / sum(map(len, accepted))
+            for size, accepted in texts.items()
         },
     }  # fmt: skip
     arguments.output.parent.mkdir(parents=True, exist_ok=True)

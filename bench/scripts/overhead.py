@@ -33,13 +33,13 @@ def against_transformers(llm: LLM, texts: list[str], sampling: SamplingParams) -
     for text in texts:
         ids = torch.tensor([llm.tokenizer(text)["input_ids"]])
         began = time.perf_counter()
-        theirs = llm.model.generate(
+        of_transformers = llm.model.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=sampling.max_tokens
         )
         middle = time.perf_counter()
         ours = llm.generate(ids[0].tolist(), method="autoregressive", sampling=sampling)
         ended = time.perf_counter()
-        assert theirs[0, ids.shape[1] :].tolist() == ours.token_ids
+        assert of_transformers[0, ids.shape[1] :].tolist() == ours.token_ids
         ratios.append((middle - began) / (ended - middle))
     return ratios
 
@@ -48,13 +48,15 @@ def shares(
     llm: LLM, texts: list[str], sampling: SamplingParams, method: str, **options: int
 ) -> list[float]:
     """Per prompt, engine time over forward time."""
-    found = []
+    shares_of_forwards = []
     for text in texts:
         ids = llm.tokenizer(text)["input_ids"]
         began = time.perf_counter()
         stats = llm.generate(ids, method=method, sampling=sampling, **options).stats
-        found.append((time.perf_counter() - began - stats.forward_seconds) / stats.forward_seconds)
-    return found
+        shares_of_forwards.append(
+            (time.perf_counter() - began - stats.forward_seconds) / stats.forward_seconds
+        )
+    return shares_of_forwards
 
 
 def main() -> None:

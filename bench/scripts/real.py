@@ -49,10 +49,10 @@ CONTROL = "unguessable"
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = made.add_argument
+    add = command_line.add_argument
     add("-m", "--model", default="demo")
     add("--draft")
     add("--device", default="auto")
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add("--output", type=Path, help=f"folder of the results; default: a new one in {ROOT}/")
     add("--resume", action="store_true", help="go on with an interrupted run")
     add("--json", action="store_true", help="one JSON document on stdout, nothing else there")
-    return made
+    return command_line
 
 
 def prepare(arguments: argparse.Namespace) -> Bench:
@@ -107,9 +107,11 @@ def prepare(arguments: argparse.Namespace) -> Bench:
     sampling = SamplingParams(
         max_tokens=arguments.max_tokens, temperature=arguments.temperature, seed=arguments.seed
     )
-    work = workloads(kinds, arguments.data, llm, arguments.limit, sampling, arguments.unguessable)
-    check_sampling(contenders, [one.sampling or sampling for one in work])
-    return Bench(llm, contenders, work, sampling, arguments.rounds, arguments.batch_size)
+    prompts = workloads(
+        kinds, arguments.data, llm, arguments.limit, sampling, arguments.unguessable
+    )
+    check_sampling(contenders, [workload.sampling or sampling for workload in prompts])
+    return Bench(llm, contenders, prompts, sampling, arguments.rounds, arguments.batch_size)
 
 
 def show(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -140,12 +142,12 @@ def run(arguments: argparse.Namespace) -> None:
     bench = prepare(arguments)
     settings = [arguments.contenders, arguments.kinds, arguments.limit, arguments.rounds,
                 arguments.batch_size, arguments.peers, arguments.unguessable]  # fmt: skip
-    known = facts(bench, arguments.draft, settings) | {"program": PROGRAM}
-    store = Store.open(ROOT, arguments.output, known, arguments.resume)
+    run_facts = facts(bench, arguments.draft, settings) | {"program": PROGRAM}
+    store = Store.open(ROOT, arguments.output, run_facts, arguments.resume)
     measure_bench(bench, store, PROGRAM)
-    report = finish(bench, store, known)
+    report = finish(bench, store, run_facts)
     records = complete(store.read(), bench.contenders)
-    rows = paired(records, known["contenders"], apart=[CONTROL])
+    rows = paired(records, run_facts["contenders"], apart=[CONTROL])
     head = [name.replace("\n", " ") for name in HEAD]
     page = [Words(about(rows)), PageTable(head, [cells(row) for row in rows], names=2)]
     write_file(store.folder / "paired.md", markdown(f"{bench.llm.name}: paired", page).encode())
@@ -154,7 +156,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps({"run": report["run"], "rows": report["rows"], "paired": rows}))
     else:
         show(rows, store.folder)
-    peer = {one["label"]: one["peer"] for one in known["contenders"]}
+    peer = {contender["label"]: contender["peer"] for contender in run_facts["contenders"]}
     if any(row["unexplained"] for row in rows if not peer[row["method"]]):
         raise typer.Exit(1)
 

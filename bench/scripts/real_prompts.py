@@ -32,9 +32,9 @@ Row = dict[str, Any]
 def rows(path: Path, fields: tuple[str, ...]) -> list[Row]:
     """The objects of a file, one a line; raises `PromptError` where a field is missing."""
     try:
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        if all(isinstance(row[field], str) for row in found for field in fields) and found:
-            return found
+        parsed = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if all(isinstance(row[field], str) for row in parsed for field in fields) and parsed:
+            return parsed
     except OSError as error:
         raise PromptError(f"cannot read {path}: {error.strerror}; see --data") from error
     except (ValueError, KeyError, TypeError):
@@ -44,11 +44,13 @@ def rows(path: Path, fields: tuple[str, ...]) -> list[Row]:
 
 def blocks(data: Path) -> list[list[Row]]:
     """GSM8K's problems, `BLOCK` for each number of a prompt."""
-    found = rows(data / GSM8K, ("question", "answer"))
-    made = [found[at : at + BLOCK] for at in range(0, len(found) - BLOCK + 1, BLOCK)]
-    if not made:
+    problems = rows(data / GSM8K, ("question", "answer"))
+    grouped = [
+        problems[start : start + BLOCK] for start in range(0, len(problems) - BLOCK + 1, BLOCK)
+    ]
+    if not grouped:
         raise PromptError(f"{data / GSM8K} needs at least {BLOCK} problems")
-    return made
+    return grouped
 
 
 def gsm8k(data: Path, limit: int) -> list[Any]:
@@ -66,10 +68,10 @@ def fewshot(data: Path, limit: int) -> list[Any]:
 
     As a bare text a model for chats may see it as finished, and end at the first token.
     """
-    shown = "Question: {question}\nAnswer: {answer}\n\n"
+    pattern = "Question: {question}\nAnswer: {answer}\n\n"
     return [
         chat_of(
-            "".join(shown.format_map(shot) for shot in block[2 : 2 + SHOTS])
+            "".join(pattern.format_map(shot) for shot in block[2 : 2 + SHOTS])
             + f"Question: {block[1]['question']}\nAnswer:"
         )
         for block in blocks(data)[:limit]
@@ -127,13 +129,16 @@ def workloads(
 
     Where the tokenizer has no chat template, a message's text is the prompt.
     """
-    made = []
+    workloads_made = []
     for kind in kinds:
         prompts = KINDS[kind](data, limit)
         if not getattr(llm.tokenizer, "chat_template", None):
-            prompts = [one if isinstance(one, str) else one[0]["content"] for one in prompts]
-        made.append(Workload(kind, encode_all(prompts, llm, kind)))
+            prompts = [
+                message if isinstance(message, str) else message[0]["content"]
+                for message in prompts
+            ]
+        workloads_made.append(Workload(kind, encode_all(prompts, llm, kind)))
     if control:
         (forced,) = build("unguessable", llm, limit, SEED, sampling)
-        made.append(replace(forced, name="unguessable"))
-    return made
+        workloads_made.append(replace(forced, name="unguessable"))
+    return workloads_made

@@ -45,22 +45,22 @@ def launched(llm: LLM) -> Iterator[None]:
 def seconds(llm: LLM, call: Callable[[], Any]) -> tuple[Any, float]:
     """What `call` gives, and the seconds until the device is done."""
     began = time.perf_counter()
-    given = call()
+    result = call()
     if llm.runner.device.type == "cuda":
         torch.cuda.synchronize(llm.runner.device)
-    return given, time.perf_counter() - began
+    return result, time.perf_counter() - began
 
 
 def ours(llm: LLM, method: str, sampling: SamplingParams) -> str:
     """Tokens a second and per forward of the last round."""
     for _ in range(ROUNDS):
-        found = [
+        results = [
             seconds(llm, lambda p=prompt: llm.generate(p, method=method, sampling=sampling))
             for prompt in PROMPTS
         ]
-    tokens = sum(len(result.token_ids) for result, _ in found)
-    forwards = sum(result.stats.target_forwards for result, _ in found)
-    rate = tokens / sum(taken for _, taken in found)
+    tokens = sum(len(result.token_ids) for result, _ in results)
+    forwards = sum(result.stats.target_forwards for result, _ in results)
+    rate = tokens / sum(taken for _, taken in results)
     return f"{rate:.0f} tok/s, {tokens / forwards:.2f} tok/forward"
 
 
@@ -71,13 +71,13 @@ def theirs(llm: LLM, most: int) -> str:
         for prompt in PROMPTS
     ]
     for _ in range(ROUNDS):
-        found = [
+        results = [
             seconds(llm, lambda i=ids: llm.model.generate(i, max_new_tokens=most, do_sample=False))
             for ids in texts
         ]
-    pairs = zip(found, texts, strict=True)
+    pairs = zip(results, texts, strict=True)
     tokens = sum(whole.shape[1] - ids.shape[1] for (whole, _), ids in pairs)
-    return f"{tokens / sum(taken for _, taken in found):.0f} tok/s"
+    return f"{tokens / sum(taken for _, taken in results):.0f} tok/s"
 
 
 def main() -> None:

@@ -68,20 +68,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    known = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    all_names = sorted(path.name for path in RESULTS.iterdir() if path.is_dir())
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(all_names))
     parser.add_argument("--list", action="store_true", help="show the commands and run none")
     arguments = parser.parse_args()
-    unknown = sorted(set(arguments.names) - set(known))
+    unknown = sorted(set(arguments.names) - set(all_names))
     if unknown:
-        parser.error(f"there is no result {unknown[0]!r}; choose from {', '.join(known)}")
-    for number, name in enumerate(arguments.names or known, start=1):
-        wanted = command(name)
-        print(f"{number}. {shlex.join(wanted[1:])}", flush=True)
+        parser.error(f"there is no result {unknown[0]!r}; choose from {', '.join(all_names)}")
+    for number, name in enumerate(arguments.names or all_names, start=1):
+        command_of_folder = command(name)
+        print(f"{number}. {shlex.join(command_of_folder[1:])}", flush=True)
         if arguments.list:
             continue
-        make_models(wanted)
-        subprocess.run(wanted, check=True, cwd=ROOT)
+        make_models(command_of_folder)
+        subprocess.run(command_of_folder, check=True, cwd=ROOT)
         keep(name)
     if not arguments.list:
         subprocess.run([sys.executable, str(HERE / "tables.py")], check=True)

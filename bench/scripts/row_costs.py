@@ -77,8 +77,8 @@ def measure(name: str, dtype: str, device: str, repeats: int, tick: Any) -> dict
     with torch.inference_mode():
         costs = measure_row_costs(runner, repeats, tick)
     size = shape.read * torch.empty(0, dtype=kind).element_size()
-    one = next(cost for cost in costs if cost.rows == 1)
-    share = size / (one.fastest / 1e3) / bandwidth(runner.device)
+    one_row = next(cost for cost in costs if cost.rows == 1)
+    share = size / (one_row.fastest / 1e3) / bandwidth(runner.device)
     return {
         "shape": name,
         "dtype": dtype,
@@ -90,22 +90,22 @@ def measure(name: str, dtype: str, device: str, repeats: int, tick: Any) -> dict
 
 def blocks(document: dict[str, Any]) -> list[Block]:
     """The tables: a column per model, milliseconds and the ratio to one row."""
-    found, versions = document["models"], document["versions"]
+    models, versions = document["models"], document["versions"]
     command = f"python bench/scripts/row_costs.py {shlex.join(document['argv'])}"
     where = f"{document['device']}, {document['threads']} threads, torch {versions['torch']}"
     page: list[Block] = [Code(command), Words(f"{where}; medians.")]
-    head = ["rows", *(f"{one['shape']} {one['dtype']}" for one in found)]
-    for context in sorted({cost["context"] for one in found for cost in one["costs"]}):
+    head = ["rows", *(f"{model['shape']} {model['dtype']}" for model in models)]
+    for context in sorted({cost["context"] for model in models for cost in model["costs"]}):
         title = f"Milliseconds behind {context} cached tokens (ratio to one row)"
-        page.append(Table(head, lines(found, context), title=title))
-    shares = [f"{one['bandwidth_share']:.0%}" for one in found]
+        page.append(Table(head, lines(models, context), title=title))
+    shares = [f"{model['bandwidth_share']:.0%}" for model in models]
     reached = ", ".join(map(" ".join, zip(head[1:], shares, strict=True)))
     return [*page, Words(f"Share of the memory's bandwidth that one row reaches: {reached}.")]
 
 
-def lines(found: list[dict[str, Any]], context: int) -> list[list[str]]:
+def lines(models: list[dict[str, Any]], context: int) -> list[list[str]]:
     """A line per number of rows, a cell per model; empty where a model was not measured at it."""
-    costs = [{c["rows"]: c for c in one["costs"] if c["context"] == context} for one in found]
+    costs = [{c["rows"]: c for c in model["costs"] if c["context"] == context} for model in models]
 
     def cell(cost: dict[str, Any] | None) -> str:
         return f"{cost['milliseconds']:.1f} ({cost['ratio']:.2f})" if cost else ""
@@ -134,15 +134,17 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown shape {unknown[0]!r}; choose from {', '.join(SHAPES)}")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    wanted = [(name, dtype) for name in arguments.shapes for dtype in arguments.dtypes.split(",")]
-    console, found = Console(stderr=True), []
+    shapes_and_dtypes = [
+        (name, dtype) for name in arguments.shapes for dtype in arguments.dtypes.split(",")
+    ]
+    console, measured = Console(stderr=True), []
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("measuring", total=len(wanted) * len(CONTEXTS))
+        bar = progress.add_task("measuring", total=len(shapes_and_dtypes) * len(CONTEXTS))
         tick = partial(progress.advance, bar)
-        for name, dtype in wanted:
-            found.append(measure(name, dtype, arguments.device, arguments.repeats, tick))
+        for name, dtype in shapes_and_dtypes:
+            measured.append(measure(name, dtype, arguments.device, arguments.repeats, tick))
     facts = machine(torch.device(arguments.device)) | {"revision": revision(), "argv": sys.argv[1:]}
-    document = facts | {"models": found}
+    document = facts | {"models": measured}
     (arguments.output / RESULTS).write_text(json.dumps(document, indent=1) + "\n")
     print(markdown("Row costs", blocks(document)))
 

@@ -70,10 +70,10 @@ class Server:
             command += ["--draft", arguments.draft]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
-        found = re.search(r":(\d+)$", self.process.stdout.readline().strip())
-        if found is None:
+        match = re.search(r":(\d+)$", self.process.stdout.readline().strip())
+        if match is None:
             raise SystemExit("the server did not start")
-        self.port = int(found[1])
+        self.port = int(match[1])
 
     def memory(self) -> float:
         """MiB that the process has in memory."""
@@ -134,16 +134,18 @@ def ask(port: int, body: dict[str, Any], load: Load) -> None:
 def run(port: int, bodies: list[list[dict[str, Any]]], until: float | None, load: Load) -> float:
     """All clients' requests, one thread a client; the seconds that it took."""
 
-    def client(own: list[dict[str, Any]]) -> None:
+    def client(bodies_of_client: list[dict[str, Any]]) -> None:
         while True:
-            for body in own:
+            for body in bodies_of_client:
                 ask(port, body, load)
                 if until is not None and time.monotonic() > until:
                     return
             if until is None:
                 return
 
-    threads = [threading.Thread(target=client, args=(own,)) for own in bodies]
+    threads = [
+        threading.Thread(target=client, args=(bodies_of_client,)) for bodies_of_client in bodies
+    ]
     began = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -175,9 +177,9 @@ def unequal(port: int, load: Load) -> int:
         plain = {**body, "method": "autoregressive", "stream": False}
         key = json.dumps(plain, sort_keys=True)
         if key not in alone:
-            found = Load()
-            ask(port, plain, found)
-            alone[key] = found.texts[0][1]
+            single = Load()
+            ask(port, plain, single)
+            alone[key] = single.texts[0][1]
         wrong += alone[key] != text
     return wrong
 

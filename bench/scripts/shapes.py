@@ -79,11 +79,11 @@ def draft_shape(draft: Any, target: Shape, share: float = 0.1) -> Shape:
         heads = max(small.heads, hidden // target.head_dim)
         return Shape(hidden, layers, heads, heads, target.head_dim, wide, target.vocabulary)
 
-    wanted, layers = share * target.read, small.layers
-    while at(widths[-1], layers).read < wanted:
+    read_bytes, layers = share * target.read, small.layers
+    while at(widths[-1], layers).read < read_bytes:
         layers += 1
     return min(
-        (at(hidden, layers) for hidden in widths), key=lambda shape: abs(shape.read - wanted)
+        (at(hidden, layers) for hidden in widths), key=lambda shape: abs(shape.read - read_bytes)
     )
 
 

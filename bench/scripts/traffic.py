@@ -58,9 +58,9 @@ def beside(
     """Seconds per token of a plain text beside seven others, while all of them decode."""
     engine, clock = Engine(llm.models, Batched(8), llm.shared), Clock()
     engine.add(Request(prompt(llm, 60, 0), sampling(tokens), on_token=clock))
-    for other in range(7):
-        asked = prompt(llm, 60, 10 * number + other)
-        engine.add(Request(asked, sampling(8 * tokens), method, options, budget=budget))
+    for neighbour in range(7):
+        request_prompt = prompt(llm, 60, 10 * number + neighbour)
+        engine.add(Request(request_prompt, sampling(8 * tokens), method, options, budget=budget))
     while len(clock.times) < tokens:
         engine.step()
     engine.close()
@@ -78,15 +78,15 @@ def neighbours(llm: LLM, arguments: argparse.Namespace) -> None:
     }
     if llm.draft is None:
         sides = {name: side for name, side in sides.items() if side[0] not in DRAFTING}
-    found: dict[str, list[float]] = {name: [] for name in sides}
+    seconds_by_side: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(arguments.rounds + 1):
         for name, side in sides.items():
             seconds = beside(llm, *side, arguments.tokens, number)
             if number:  # the first round warms up
-                found[name].append(seconds)
-    for name, times in found.items():
+                seconds_by_side[name].append(seconds)
+    for name, times in seconds_by_side.items():
         ratio = statistics.median(
-            one / plain for one, plain in zip(times, found["plain"], strict=True)
+            one / plain for one, plain in zip(times, seconds_by_side["plain"], strict=True)
         )
         print(
             f"beside seven {name}: {statistics.median(times) * 1e3:.2f} ms a token, {ratio:.2f} of "
@@ -135,22 +135,22 @@ def step(llm: LLM, arguments: argparse.Namespace) -> None:
     for length in arguments.lengths:
         if length + arguments.tokens >= llm.runner.max_length:
             continue
-        found: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
+        times_by_method: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
         for number in range(arguments.rounds + 1):
             for method in METHODS if llm.draft is not None else METHODS[:3]:
-                asked = prompt(llm, length, number)
-                times = step_times(llm, asked, method, arguments.tokens)
+                request_prompt = prompt(llm, length, number)
+                times = step_times(llm, request_prompt, method, arguments.tokens)
                 if number:
-                    found[method].append(times)
-        plain = statistics.median(models for _, models in found["autoregressive"])
-        for method, pairs in found.items():
+                    times_by_method[method].append(times)
+        plain = statistics.median(models for _, models in times_by_method["autoregressive"])
+        for method, pairs in times_by_method.items():
             if pairs:
-                own = statistics.median(own for own, _ in pairs)
-                share = statistics.median(own / models for own, models in pairs)
+                outside = statistics.median(outside for outside, _ in pairs)
+                share = statistics.median(outside / models for outside, models in pairs)
                 print(
-                    f"{length} tokens, {method}: {own * 1e3:.3f} ms a step outside the models, "
+                    f"{length} tokens, {method}: {outside * 1e3:.3f} ms a step outside the models, "
                     f"{share:.1%} of the step's forwards, "
-                    f"{own / plain:.1%} of a plain forward ({plain * 1e3:.2f} ms)"
+                    f"{outside / plain:.1%} of a plain forward ({plain * 1e3:.2f} ms)"
                 )
 
 

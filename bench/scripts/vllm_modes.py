@@ -29,10 +29,10 @@ LIKELIEST = 5
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = made.add_argument
+    add = command_line.add_argument
     add("-m", "--model", required=True)
     add("--data", type=Path, required=True, help="folder of the public prompts")
     add("--prompts", type=int, default=60)
@@ -44,16 +44,16 @@ def parser() -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, help="file of the results, JSON")
     add("--one", help=argparse.SUPPRESS)
     add("--texts", type=Path, help=argparse.SUPPRESS)
-    return made
+    return command_line
 
 
 def prompts_of(folder: Path, count: int) -> list[str]:
     """The first prompts of both files, half of them from each."""
-    found = []
+    prompts = []
     for name, field in HALVES:
         lines = (folder / name).read_text().splitlines()[: count // len(HALVES)]
-        found += [json.loads(line)[field] for line in lines]
-    return found
+        prompts += [json.loads(line)[field] for line in lines]
+    return prompts
 
 
 def speculation(mode: str, num_tokens: int) -> dict[str, Any] | None:
@@ -64,10 +64,10 @@ def speculation(mode: str, num_tokens: int) -> dict[str, Any] | None:
         from leapdecode.integrations.vllm import speculative_config
 
         return speculative_config(mode.partition(":")[2], num_tokens)
-    own: dict[str, Any] = {"method": mode, "num_speculative_tokens": num_tokens}
+    options: dict[str, Any] = {"method": mode, "num_speculative_tokens": num_tokens}
     if mode == "ngram":
-        own |= {"prompt_lookup_min": 1, "prompt_lookup_max": 3}
-    return own
+        options |= {"prompt_lookup_min": 1, "prompt_lookup_max": 3}
+    return options
 
 
 def engine(arguments: argparse.Namespace, mode: str) -> Any:
@@ -96,7 +96,7 @@ def measure(arguments: argparse.Namespace, mode: str) -> dict[str, Any]:
     outputs = llm.generate(prompts, sampling, use_tqdm=False)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - busy
     after = counted(llm)
-    texts = [list(one.outputs[0].token_ids) for one in outputs]
+    texts = [list(output.outputs[0].token_ids) for output in outputs]
     tokens = sum(map(len, texts))
     drafted, accepted = (after[name] - before[name] for name in ("drafted", "accepted"))
     return {
@@ -107,7 +107,7 @@ def measure(arguments: argparse.Namespace, mode: str) -> dict[str, Any]:
         "drafted": drafted,
         "accepted": accepted,
         "tokens_per_step": tokens / (tokens - accepted),
-        "prompts": [list(one.prompt_token_ids) for one in outputs],
+        "prompts": [list(output.prompt_token_ids) for output in outputs],
         "texts": texts,
     }
 
@@ -115,28 +115,31 @@ def measure(arguments: argparse.Namespace, mode: str) -> dict[str, Any]:
 def counted(llm: Any) -> dict[str, int]:
     """vLLM's own counts of guesses so far."""
     names = {"num_draft_tokens": "drafted", "num_accepted_tokens": "accepted"}
-    found = dict.fromkeys(names.values(), 0)
+    counts = dict.fromkeys(names.values(), 0)
     for metric in llm.get_metrics():
         name = names.get(metric.name.removeprefix("vllm:spec_decode_"))
         if name is not None:
-            found[name] = int(metric.value)
-    return found
+            counts[name] = int(metric.value)
+    return counts
 
 
 def ties(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a plain engine says of the places where texts part: margins, and its own variation."""
     from vllm import SamplingParams
 
-    asked = json.loads(arguments.texts.read_text())
+    differing = json.loads(arguments.texts.read_text())
     llm = engine(arguments, "ties")
-    one = SamplingParams(max_tokens=1, temperature=0, logprobs=LIKELIEST)
+    one_token = SamplingParams(max_tokens=1, temperature=0, logprobs=LIKELIEST)
     margins = []
-    for part in asked["parts"]:
-        (output,) = llm.generate({"prompt_token_ids": part["before"]}, one, use_tqdm=False)
+    for part in differing["parts"]:
+        (output,) = llm.generate({"prompt_token_ids": part["before"]}, one_token, use_tqdm=False)
         likely = output.outputs[0].logprobs[0]
         pair = [likely[token].logprob if token in likely else None for token in part["tokens"]]
         margins.append(None if None in pair else abs(pair[0] - pair[1]))
-    return {"margins": margins, "variation": variation(llm, asked["probed"], arguments.max_tokens)}
+    return {
+        "margins": margins,
+        "variation": variation(llm, differing["probed"], arguments.max_tokens),
+    }
 
 
 def variation(llm: Any, prompts: list[list[int]], max_tokens: int) -> float:
@@ -153,10 +156,10 @@ def variation(llm: Any, prompts: list[list[int]], max_tokens: int) -> float:
         tokens = list(text.outputs[0].token_ids)
         whole = {"prompt_token_ids": prompt + tokens}
         (block,) = llm.generate(whole, at_once, use_tqdm=False)
-        for token, own, other in zip(
+        for token, decoded, evaluated in zip(
             tokens, text.outputs[0].logprobs, block.prompt_logprobs[len(prompt) :], strict=True
         ):
-            largest = max(largest, abs(own[token].logprob - other[token].logprob))
+            largest = max(largest, abs(decoded[token].logprob - evaluated[token].logprob))
     return largest
 
 
@@ -164,14 +167,14 @@ def in_own_process(arguments: argparse.Namespace, mode: str, *more: str) -> dict
     """What `--one mode` found."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        own = [
+        options = [
             "--one",
             mode,
             "--output",
             str(file),
             *more,
         ]  # of options given twice the last counts
-        command = [sys.executable, __file__, *sys.argv[1:], *own]
+        command = [sys.executable, __file__, *sys.argv[1:], *options]
         settings = {
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",  # threads that wait for each other crawl beside other work
