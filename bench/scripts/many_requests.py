@@ -200,8 +200,8 @@ def main() -> None:
         "arguments": {key: str(value) for key, value in vars(arguments).items()},
         "machine": machine(llm.runner.device), "revision": revision(), "machines": machines,
         "tokens_per_step": {
-            size: sum(map(sum, accepted)) / sum(map(len, accepted))
-            for size, accepted in texts.items()
+            size: sum(map(sum, lengths)) / sum(map(len, lengths))
+            for size, lengths in texts.items()
         },
     }  # fmt: skip
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
