@@ -168,7 +168,7 @@ def run_training(
     with counting_progress() as progress:
         bar = progress.add_task("training", total=None)
 
-        def tell(values: Any) -> None:
+        def on_step(values: Any) -> None:
             losses = f"consistency {values['consistency']:.3f}, AR {values['ar']:.3f}"
             progress.update(
                 bar, completed=values["step"], total=values["of_steps"], description=losses
@@ -177,7 +177,7 @@ def run_training(
         try:
             return train(
                 model, data, folder, settings, facts, device=device,
-                trust_remote_code=trust, resume=resume, on_step=tell,
+                trust_remote_code=trust, resume=resume, on_step=on_step,
             )  # fmt: skip
         except KeyboardInterrupt:
             print_resume_hint()

@@ -136,7 +136,10 @@ def distill(
     else:
         report = drafts.measured(llm, folder, test, held_out, sampling, size)
         show_report = drafts.show
-    print_json({"schema": 1, **report}) if json else show_report(report, folder)
+    if json:
+        print_json({"schema": 1, **report})
+    else:
+        show_report(report, folder)
 
 
 def make_draft(
@@ -165,13 +168,13 @@ def make_draft(
         del llm
         bar = progress.add_task("the draft learns", total=None)
 
-        def tell(values: Mapping[str, Any]) -> None:
+        def on_step(values: Mapping[str, Any]) -> None:
             progress.update(
                 bar, completed=values["step"], total=values["of_steps"],
                 description=f"the draft learns, loss {values['ar']:.3f}",
             )  # fmt: skip
 
-        steps.trained(folder, settings, facts, models.device, tell)
+        steps.trained(folder, settings, facts, models.device, on_step)
     return asdict(size)
 
 

@@ -265,8 +265,8 @@ def progress() -> Iterator[Callable[[Any], None] | None]:
         return
     with console.status("searching") as status:
 
-        def tell(tree: Any) -> None:
+        def show_counts(tree: Any) -> None:
             counts = tree.counts
             status.update(f"{counts.thoughts} thoughts, {counts.evaluations} evaluations")
 
-        yield tell
+        yield show_counts
