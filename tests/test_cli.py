@@ -158,6 +158,7 @@ def test_demo(monkeypatch):
 def test_doctor():
     report = json.loads(call("doctor", "--repeats", "1", "--rows", "--json", *SMALL).stdout)
     assert report["trees"]
+    assert (report["prepacked"], report["compiled"], report["quantized"]) == (True, False, None)
     config = AutoConfig.from_pretrained(embedded.checked("draft"))
     width = config.num_key_value_heads * config.head_dim
     assert report["cache_bytes_per_1000_tokens"] == config.num_hidden_layers * 2 * width * 4 * 1000

@@ -69,7 +69,10 @@ def _facts(llm: Any) -> dict[str, Any]:
     from leapdecode import __version__
     from leapdecode.model.facts import device_name
     from leapdecode.model.half_linear import dtype_name, num_weights
+    from leapdecode.model.prepacked import Packed
+    from leapdecode.model.runner import Runner
 
+    backend = llm.runner.backend if isinstance(llm.runner, Runner) else None
     place = llm.runner.device
     name = device_name(place)
     versions = {
@@ -85,9 +88,9 @@ def _facts(llm: Any) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "model": llm.name,
         "class": type(llm.model).__name__,
-        "compiled": bool(getattr(llm.runner, "compiled", None)),
-        "prepacked": bool(getattr(llm.runner, "prepacked", None)),
-        "quantized": getattr(llm.runner, "quantized", None),
+        "compiled": backend is not None and backend.compiled,
+        "prepacked": backend is not None and backend.part(Packed) is not None,
+        "quantized": None if backend is None else backend.quantized,
         "exact": llm.exact,
         "parameters": num_weights(llm.model),
         "dtype": dtype_name(llm.model),
