@@ -84,20 +84,20 @@ class Method:
         where = f"{self.name}: option {field.name}={value!r}"
         if choices and value not in choices:
             raise OptionError(f"{where} must be one of {', '.join(choices)}")
-        if isinstance(field.default, bool) != isinstance(value, bool):
-            raise OptionError(
-                f"{where} must be "
-                f"{'true or false' if isinstance(field.default, bool) else 'a number'}"
-            )
-        fraction = isinstance(field.default, float)
-        if low is not None and isinstance(value, int) and value > MOST:
+        is_switch = isinstance(field.default, bool)
+        if is_switch != isinstance(value, bool):
+            raise OptionError(f"{where} must be {'true or false' if is_switch else 'a number'}")
+        if low is None:
+            return
+        numbers: tuple[type, ...] = (int,)
+        noun = "whole number"
+        if isinstance(field.default, float):
+            numbers = (int, float)
+            noun = "number"
+        if not isinstance(value, numbers) or not value >= low:
+            raise OptionError(f"{where} must be a {noun} of at least {low}")
+        if isinstance(value, int) and value > MOST:
             raise OptionError(f"{where} must be at most {MOST}")
-        if low is not None and (
-            not isinstance(value, int | float if fraction else int) or not value >= low
-        ):
-            raise OptionError(
-                f"{where} must be a {'number' if fraction else 'whole number'} of at least {low}"
-            )
 
     def asks_draft(self, has_draft: bool) -> bool:
         """Whether it asks the draft model, where there is one or not."""

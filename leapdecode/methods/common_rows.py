@@ -43,7 +43,7 @@ class CommonRows:
         keep = 1 - 1 / RECENT
         first = always - 1  # the place of row `always` + 1
         self.sums += [0.0] * (first + len(chances) - len(self.sums))
-        self.sums = [keep * one for one in self.sums]
+        self.sums = [keep * total for total in self.sums]
         self.trees = keep * self.trees + 1
         for place, chance in enumerate(chances, start=first):
             self.sums[place] += chance

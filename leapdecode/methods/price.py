@@ -1,12 +1,16 @@
-"""Whether further rows pay at a price of time, in tokens or in draft forwards saved."""
+"""Whether further rows pay: whether they gain more than their time would bring elsewhere.
+
+The gain is in tokens, or in draft forwards saved; `price` is the gain that a unit of time brings
+elsewhere. `context` is the number of cached tokens.
+"""
 
 from collections.abc import Callable
 
 from leapdecode.methods.common_rows import StepCost
 
-MOST = 128  # rows of a tree that anything is known of
-STEPS = (1, 2, 4, 8, 16)  # further rows that are looked at: a flat stretch may hide what follows
-SAVED = 0.5  # draft forwards that a row of one saves where the walk reaches its node
+MOST = 128  # rows of a tree at most
+STEPS = (1, 2, 4, 8, 16)  # further rows that are tried: four may pay where one does not
+SAVED = 0.5  # draft forwards that a draft's row saves later if the walk reaches its node
 Pays = Callable[[float, int], bool]  # (chance of a further row, rows so far)
 
 

@@ -1,5 +1,9 @@
-"""How often guesses were accepted, by source, score and depth: the chances of trees whose sources
-tell none.
+"""How often guesses were accepted, by source, score and depth: the chances of nodes to which their
+method gives none.
+
+The rate of a kind of node is smoothed towards that of its source and score, which is smoothed
+towards that of its source, which is smoothed towards a prior: (hits + weight * rate above) /
+(trials + weight).
 """
 
 from collections.abc import Hashable
@@ -13,7 +17,7 @@ FINER = 8.0  # observations that a source's rate counts for among those of one s
 DRAFT_PRIOR, DRAFT_WEIGHT = 0.8, 8.0
 DRAFTED = ("draft", "second")  # the sources whose nodes have draft probabilities
 BUCKETS = 10  # of draft probabilities
-FORGET = 0.998  # per step, of every count: what was seen n steps ago counts FORGET ** n
+FORGET = 0.998  # per step: an observation n steps ago counts FORGET ** n
 DEEPEST = 8  # deeper nodes are alike
 Kind = tuple[str, int, int]  # source, score, depth in the guess
 
@@ -55,7 +59,7 @@ class HitRates:
         self.counts[key] = hits + hit, trials + 1, self.step
 
     def reached(self, tree: TokenTree) -> list[float]:
-        """Per node the chance that the walk reaches it: its own, given its parent, times that's."""
+        """Per node the chance that the walk reaches it: the product of the chances on its path."""
         kinds = kinds_of(tree)
         chances = [1.0]
         for node in range(1, len(tree)):
@@ -75,7 +79,7 @@ class HitRates:
         self.step += 1
         kinds = kinds_of(tree)
         accepted = set(verdict.path)
-        drafted: dict[int, bool] = {}
+        draft_hits: dict[int, bool] = {}  # by parent, whether one of its drafts was right
         for node in range(1, len(tree)):
             parent = tree.parents[node]
             if parent in accepted and tree.chances[node] is None:
@@ -83,8 +87,8 @@ class HitRates:
                 for key in (tree.sources[node], kinds[node][:2], kinds[node]):
                     self._count(key, hit)
                 if tree.sources[node] == "draft":
-                    drafted[parent] = drafted.get(parent, False) or hit
-        for parent, hit in drafted.items():
+                    draft_hits[parent] = hit or draft_hits.get(parent, False)
+        for parent, hit in draft_hits.items():
             self.learn_drafts(tree.depths[parent] + 1, hit)
 
 
@@ -99,9 +103,11 @@ def kinds_of(tree: TokenTree) -> list[Kind]:
     """
     kinds: list[Kind] = [("text", 0, 0)]
     for node in range(1, len(tree)):
-        source, (before, _, depth) = tree.sources[node], kinds[tree.parents[node]]
+        source = tree.sources[node]
+        parent_source, _, depth = kinds[tree.parents[node]]
         score = tree.match_lengths[node]
         if source in DRAFTED:
             score = min(int(tree.draft_probabilities[node] * BUCKETS), BUCKETS - 1)
-        kinds.append((source, score, min(depth + 1, DEEPEST) if source == before else 1))
+        depth = min(depth + 1, DEEPEST) if source == parent_source else 1
+        kinds.append((source, score, depth))
     return kinds

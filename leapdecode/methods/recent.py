@@ -1,4 +1,4 @@
-"""What decoding was like of late: tokens per time, luck of guesses, windows, draft forwards."""
+"""Means over the last steps: tokens per time, how right chances were, what windows gained."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from leapdecode.methods.rates import FORGET, WEIGHT
 
 DECAY = 0.98  # per step, of the tokens and the time that lambda is made of
 RECENT = 16  # steps, or draft forwards, that a mean goes over
-GAIN = 0.3  # of a window, where nothing is known of the model
-SURE = 4.0  # tokens that chances are believed to have foretold rightly, where nothing is known
-PLAIN = 4  # steps for which one row was best, behind which few trees are grown
-REST = 8  # namely one of so many
+GAIN = 0.3  # tokens per step of a window, before any was carried
+SURE = 4.0  # tokens that chances are taken to have predicted rightly before the first step
+PLAIN = 4  # after so many steps in a row for which a root alone was best,
+REST = 8  # a tree is grown in every so many steps
 
 
 @dataclass
@@ -31,19 +31,24 @@ class Throughput:
 
 @dataclass
 class Trust:
-    """How many tokens guesses gave over the last steps, and how many their chances foretold."""
+    """How many tokens guesses gave over the last steps, and how many their chances predicted.
+
+    Attributes:
+        hits: accepted guesses.
+        expected: the sum of the chances of evaluated nodes.
+    """
 
     hits: float = 0.0
     expected: float = 0.0
 
     @property
     def share(self) -> float:
-        """Tokens given for one foretold, at most 1: rows are never evaluated on luck alone."""
+        """Accepted guesses per predicted one, at most 1."""
         return min((self.hits + SURE) / (self.expected + SURE), 1.0)
 
     def learn(self, tree: TokenTree, chances: list[float], tokens: int) -> None:
-        """Take in the tokens that a tree's guesses gave; the walk was to reach each node with a
-        chance of `chances`.
+        """Take in how many of a tree's guesses were accepted; `chances` are those with which the
+        walk was to reach each node.
         """
         evaluated = (node for node in range(1, len(tree)) if node not in tree.skipped)
         self.expected = DECAY * self.expected + sum(chances[node] for node in evaluated)
@@ -52,7 +57,7 @@ class Trust:
 
 @dataclass
 class Rest:
-    """Whether a tree is worth its growth: where guesses have long not paid, few are made.
+    """Back-off: where guesses have not paid for `PLAIN` steps, most trees are a root alone.
 
     Attributes:
         plain: trees since one had more rows than its root's.
@@ -69,7 +74,7 @@ class Rest:
         return self.resting
 
     def learn(self, rows: int) -> None:
-        """Take in how many rows a tree has that did not rest."""
+        """Take in the rows of a tree for which guesses were made."""
         if rows > 1:
             self.plain = 0
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,14 @@ class NgramPool(Kept):
         Given the tokens `before` the key, continuations come first that followed more of them.
         Their match length is 1 plus that number, where there are any.
         """
-        found = reversed(self.entries.get(key, OrderedDict()).items())
-        if before is None:
-            return ((value, match_length) for value, (match_length, _) in found)
-        matched = [
-            (matching(there, before), value, match_length) for value, (match_length, there) in found
+        values = self.entries.get(key, OrderedDict())
+        matches = [
+            (matching(origin, before or []), value, match_length)
+            for value, (match_length, origin) in reversed(values.items())
         ]
-        matched.sort(key=lambda item: -item[0])
-        return (
-            (value, 1 + count if count else match_length) for count, value, match_length in matched
-        )
+        matches.sort(key=lambda match: -match[0])  # stable: the newest stay first
+        for count, value, match_length in matches:
+            yield value, 1 + count if count else match_length
 
     def highest(self) -> int:
         """The highest id of all n-grams."""
@@ -148,11 +147,7 @@ class NgramPool(Kept):
         return pool
 
 
-def matching(one: tuple[int, ...], other: list[int]) -> int:
+def matching(first: tuple[int, ...], second: list[int]) -> int:
     """How many tokens two texts have in common at their ends."""
-    count = 0
-    for left, right in zip(reversed(one), reversed(other), strict=False):
-        if left != right:
-            break
-        count += 1
-    return count
+    pairs = zip(reversed(first), reversed(second), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -29,7 +29,7 @@ class LookaheadWindow:
     ) -> None:
         self.width, self.height, self.shift = width, ngram - 1, shift
         self.filler, self.random = filler, source
-        self.levels = [[self.random.choice(filler) for _ in range(width)]]
+        self.levels = [self._fill(width)]
         self.stale = [0] * width  # per column, how many of its lower levels are still filler
         self.nodes: list[list[int]] = []
 
@@ -38,16 +38,17 @@ class LookaheadWindow:
         rests.
         """
         if width and not self.width:
-            self.levels, self.stale = (
-                [[self.random.choice(self.filler) for _ in range(width)]],
-                [0] * width,
-            )
-        more = width - self.width if self.width else 0
-        filled = [[self.random.choice(self.filler) for _ in range(more)] for _ in self.levels]
-        self.levels = [level[:width] + new for level, new in zip(self.levels, filled, strict=True)]
-        self.stale = self.stale[:width] + [len(self.levels)] * more
+            self.levels = [self._fill(width)]
+            self.stale = [0] * width
+        added = width - self.width if self.width else 0
+        self.levels = [level[:width] + self._fill(added) for level in self.levels]
+        self.stale = self.stale[:width] + [len(self.levels)] * added
         self.width = width
         self.restart(pending)
+
+    def _fill(self, count: int) -> list[int]:
+        """Guesses to start from: `count` random tokens of the filler."""
+        return [self.random.choice(self.filler) for _ in range(count)]
 
     def restart(self, pending: int) -> None:
         """Go on behind another text: the pending token is new, the guesses stay."""
@@ -83,25 +84,24 @@ class LookaheadWindow:
             self.levels[0][0] = pending
             return
         self.levels.append(new)
-        if len(self.levels) > self.height:
+        is_full = len(self.levels) > self.height
+        if is_full:
             self._harvest(pool)
-            dropped = 1
-        else:
-            dropped = 0
-        self._move(dropped, accepted, pending)
+        self._move(int(is_full), accepted, pending)
 
     def _harvest(self, pool: NgramPool) -> None:
+        """Add the n-grams of columns that hold no filler."""
         for column in range(self.width):
             if not self.stale[column]:
                 values = tuple(level[column] for level in self.levels[1:])
                 pool.add(self.levels[0][column], values, HARVESTED)
 
     def _move(self, dropped: int, accepted: int, pending: int) -> None:
+        """Leave out the lowest `dropped` levels, and columns for tokens that the text has now."""
         offset = (accepted if self.shift else 1) - dropped
         self.levels = self.levels[dropped:]
         incoming = min(offset, self.width)
-        filled = [[self.random.choice(self.filler) for _ in range(incoming)] for _ in self.levels]
-        self.levels = [level[offset:] + new for level, new in zip(self.levels, filled, strict=True)]
+        self.levels = [level[offset:] + self._fill(incoming) for level in self.levels]
         stale = [max(count - dropped, 0) for count in self.stale]
         self.stale = stale[offset:] + [len(self.levels)] * incoming
         self.levels[0][0] = pending
