@@ -5,6 +5,7 @@ Used by whoever decodes with lookahead: the target (`methods/lookahead.py`) or a
 (`methods/ouroboros.py`).
 """
 
+from dataclasses import dataclass
 from itertools import islice
 
 from leapdecode.core import TokenTree
@@ -12,10 +13,11 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.window import HARVESTED, LookaheadWindow
 
 
+@dataclass
 class Branches:
     """A pool and a window, with what they do in a step.
 
-    Args:
+    Attributes:
         pool: n-grams by their first token.
         window: the lookahead window; None verifies the pool's n-grams alone.
         size: tokens of an n-gram (the paper's N).
@@ -23,21 +25,11 @@ class Branches:
         from_text: n-grams of the text enter the pool too.
     """
 
-    def __init__(
-        self,
-        pool: NgramPool,
-        window: LookaheadWindow | None,
-        size: int,
-        guesses: int,
-        from_text: bool,
-    ) -> None:
-        self.pool, self.window, self.size, self.guesses, self.from_text = (
-            pool,
-            window,
-            size,
-            guesses,
-            from_text,
-        )
+    pool: NgramPool
+    window: LookaheadWindow | None
+    size: int
+    guesses: int
+    from_text: bool
 
     def begin(self, tokens: list[int]) -> None:
         """Start behind `tokens`, the last of which is the next tree's root."""
@@ -68,11 +60,9 @@ class Branches:
     @property
     def nodes(self) -> set[int]:
         """Nodes of the last tree that belong to the window, without the root."""
-        return (
-            {node for level in self.window.nodes for node in level} - {0}
-            if self.window is not None
-            else set()
-        )
+        if self.window is None:
+            return set()
+        return set().union(*self.window.nodes) - {0}
 
     def gained(self, tree: TokenTree, path: list[int]) -> int:
         """How many tokens of an accepted path there were thanks to the window."""

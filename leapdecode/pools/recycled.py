@@ -21,5 +21,5 @@ class RecycledTokens:
 
     def learn(self, before: int, token: int, likeliest: Likeliest) -> None:
         """Keep what was likely behind `token`, which stood behind `before`."""
-        found = [(one, bucket_of(probability)) for one, probability in likeliest]
-        self.by_pair[before, token] = self.by_token[token] = self.last = found
+        bucketed = [(likely, bucket_of(probability)) for likely, probability in likeliest]
+        self.by_pair[before, token] = self.by_token[token] = self.last = bucketed

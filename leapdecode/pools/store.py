@@ -144,8 +144,9 @@ class EarlierTexts(SuffixIndex):
 
     def __init__(self, store: Store, sequence: Sequence) -> None:
         super().__init__()
-        self.store, self.sequence = store, sequence
-        self.asked: list[SuffixIndex] = []
+        self.store = store
+        self.sequence = sequence
+        self.indexes: list[SuffixIndex] = []  # of its prompt's other texts, and of the newest
 
     def following(self, context: list[int], most: int) -> list[tuple[int, int]]:
         """As `SuffixIndex.following`, over all of them, and at the same place of the last text.
@@ -159,23 +160,22 @@ class EarlierTexts(SuffixIndex):
         """
         with self.store.lock:
             self._begin()
-            found = self._aligned(context)
-            for matches in (
-                super().following(context, most),
-                *(index.following(context, most) for index in self.asked),
-            ):
-                for token, length in matches:
-                    found[token] = max(length, found.get(token, 0))
-        longest = max(found.values(), default=0)
-        likely = [match for match in found.items() if match[1] * SHORTER >= longest]
+            lengths = self._aligned(context)
+            matches = super().following(context, most)
+            for index in self.indexes:
+                matches += index.following(context, most)
+        for token, length in matches:
+            lengths[token] = max(length, lengths.get(token, 0))
+        longest = max(lengths.values(), default=0)
+        likely = [match for match in lengths.items() if match[1] * SHORTER >= longest]
         return sorted(likely, key=lambda match: -match[1])[:most]
 
     def _begin(self) -> None:
-        if not self.asked:
+        if not self.indexes:
             sequence = self.sequence
             key, stream = key_of(sequence.prompt), repr(sequence.stream)
             self.add(self.store.prompts.get(key, Texts()).get(stream, ()))
-            self.asked = [self.store.index_of(key), self.store.newest]
+            self.indexes = [self.store.index_of(key), self.store.newest]
 
     def _aligned(self, context: list[int]) -> dict[int, int]:
         """What stood at the same place of the last text, whose noise was the same.
@@ -209,10 +209,10 @@ def _add(index: SuffixIndex, text: "array[int]") -> None:
 
 def _newest(texts: Iterable["array[int]"], most_tokens: int) -> list["array[int]"]:
     """The newest of `texts` that hold at most `most_tokens` together, the oldest of them first."""
-    found: list[array[int]] = []
+    newest: list[array[int]] = []
     for text in reversed(list(texts)):
         most_tokens -= len(text)
-        if most_tokens < 0 and found:
+        if most_tokens < 0 and newest:
             break
-        found.append(text)
-    return found[::-1]
+        newest.append(text)
+    return newest[::-1]

@@ -63,18 +63,18 @@ class SuffixIndex:
         The longest match comes first, the newest among equals. Shorter matches count only where the
         longer ones give fewer than `most` tokens.
         """
-        found: dict[int, int] = {}
+        lengths: dict[int, int] = {}  # of the longest match before each token
         for size, places in zip(SIZES, self.places, strict=True):
             if size > len(context):
                 continue
             for place in reversed(places.get(tuple(context[-size:]), ())):
                 token = self.tokens[place]
                 length = self._matching(context, place, size)
-                if token != BETWEEN and length > found.get(token, 0):
-                    found[token] = length
-            if len(found) >= most:
+                if token != BETWEEN and length > lengths.get(token, 0):
+                    lengths[token] = length
+            if len(lengths) >= most:
                 break
-        return sorted(found.items(), key=lambda item: -item[1])[:most]
+        return sorted(lengths.items(), key=lambda item: -item[1])[:most]
 
     def _matching(self, context: list[int], place: int, length: int) -> int:
         """How many tokens before `place` equal the context's last ones, given that `length` do."""
