@@ -63,12 +63,13 @@ class Chances:
 
     def of(self, evidence: Evidence, noise: float = USUAL) -> float:
         """The chance that a candidate is the target's choice, given that its parent is."""
-        log_odds = self.bias
+        log_odds, weights = self.bias, self.weights
         for place in evidence:
-            log_odds += self.weights[place]
-        if noise != USUAL:
+            log_odds += weights[place]
+        excess = noise - USUAL
+        if excess:
             for place in evidence:
-                log_odds += self.noises[place] * (noise - USUAL)
+                log_odds += self.noises[place] * excess
         log_odds = max(-LIMIT, min(LIMIT, log_odds))
         return 1.0 / (1.0 + math.exp(-log_odds))
 

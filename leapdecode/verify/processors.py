@@ -42,15 +42,8 @@ class Pipeline:
         self.counted: list[int] = []
         self.shown: list[int] = []  # the text that `buffer` holds, for custom processors
         self.buffer = torch.empty(0, dtype=torch.long)
-        self.penalised = (
-            params.repetition_penalty,
-            params.presence_penalty,
-            params.frequency_penalty,
-        ) != (
-            1.0,
-            0.0,
-            0.0,
-        )
+        penalties = params.repetition_penalty, params.presence_penalty, params.frequency_penalty
+        self.penalised = penalties != (1.0, 0.0, 0.0)
         self.warpers = list(_warpers(params))
         self.changes = bool(params.logit_bias or self.penalised or self.custom or self.warpers)
 
@@ -80,9 +73,8 @@ class Pipeline:
     def _without_custom(
         self, logits_NV: Tensor, context: list[int], tree: TokenTree, nodes: list[int]
     ) -> Tensor:
-        scores = (
-            logits_NV if logits_NV.dtype in (torch.float32, torch.float64) else logits_NV.float()
-        )
+        is_wide = logits_NV.dtype in (torch.float32, torch.float64)
+        scores = logits_NV if is_wide else logits_NV.float()
         if self.params.logit_bias:
             scores = scores + self._bias(scores)
         if self.penalised:
@@ -103,11 +95,8 @@ class Pipeline:
                     f"{scores.shape[-1] - 1}"
                 )
             values = torch.tensor(list(self.params.logit_bias.values()), dtype=scores.dtype)
-            self.bias = (
-                torch.zeros(scores.shape[-1], dtype=scores.dtype)
-                .index_put((ids,), values)
-                .to(scores.device)
-            )
+            bias = torch.zeros(scores.shape[-1], dtype=scores.dtype)
+            self.bias = bias.index_put((ids,), values).to(scores.device)
         return self.bias
 
     def _count(self, context: list[int], scores: Tensor) -> tuple[Tensor, Tensor]:
