@@ -73,7 +73,7 @@ class _Comparison:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.found: dict[str, list[float]] = {}
+        self.distances: dict[str, list[float]] = {}
         self.rounding: list[float] = []
 
     def leaves(self, kind: str, text: Sequence, tree: TokenTree, logits: dict[int, Tensor]) -> None:
@@ -102,14 +102,14 @@ class _Comparison:
                     distances(right_NV[place : place + 1], logits[node][None])[0]
                     for right_NV in (plain_NV, pieces_NV)
                 )
-                self.found.setdefault(kind, []).append(distance)
+                self.distances.setdefault(kind, []).append(distance)
             node, place = tree.parents[node], place - 1
 
     def report(self) -> ProbeReport:
         """Means over the nodes of each kind of forward."""
-        worst = max(map(mean, self.found.values()))
+        worst = max(map(mean, self.distances.values()))
         allowed = tolerance(mean(self.rounding), self.runner.rounding)
-        return ProbeReport(worst, allowed, sum(map(len, self.found.values())))
+        return ProbeReport(worst, allowed, sum(map(len, self.distances.values())))
 
 
 @torch.inference_mode()
