@@ -132,7 +132,7 @@ def test_8000_tokens_prefill_without_a_square_mask(name):
     assert cache < peak < cache + 200e6
 
 
-def test_120_generations_do_not_grow_the_process(light):
+def test_250_generations_do_not_grow_the_process(light):
     prompts = given(20)
     process = psutil.Process()
 
@@ -147,8 +147,8 @@ def test_120_generations_do_not_grow_the_process(light):
         gc.collect()
         return process.memory_info().rss
 
-    before = rounds(40)
-    assert rounds(120) - before < 10e6
+    before = rounds(60)
+    assert rounds(250) - before < 10e6
 
 
 HITS = SamplingParams(max_tokens=128)

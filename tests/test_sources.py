@@ -14,6 +14,7 @@ from leapdecode import SamplingParams
 from leapdecode.core import ForwardResult, Request, Sequence, TokenTree
 from leapdecode.core.buckets import BOUNDS, BUCKETS, bucket_of
 from leapdecode.engine.shared import Shared
+from leapdecode.errors import OptionError
 from leapdecode.methods import make
 from leapdecode.methods.candidates import Candidates
 from leapdecode.methods.evidence import USUAL, Chances
@@ -154,6 +155,16 @@ def grown(text, most=64, planner=None, ends=frozenset(), max_tokens=40):
     growth = Growth(sequence, TokenTree(text[-1]), sources)
     growth.grow(most, planner.floor(len(text)) if planner is not None else None)
     return growth.tree
+
+
+def test_a_bucket_without_a_weight_is_an_error():
+    class Lengthy(Suffix):
+        prior = Suffix.prior[:2]
+
+    candidates = Candidates([Lengthy], SourceContext(Sequence([5, 6, 7])), Chances())
+    candidates.read([5, 6, 7, 8, 5, 6, 7])
+    with pytest.raises(OptionError, match=r"'suffix' proposes a token in bucket 3: .* 1 to 2"):
+        candidates.behind([5, 6, 7], at_root=True)
 
 
 def test_a_long_match_becomes_a_chain():

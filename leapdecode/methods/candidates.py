@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from leapdecode.core import TokenTree
+from leapdecode.errors import OptionError
 from leapdecode.methods.evidence import Chances, Evidence
 from leapdecode.pools.suffixes import LONGEST
 from leapdecode.sources.base import Source, SourceContext
@@ -35,7 +36,13 @@ class Candidates:
         """Candidates behind `tokens`, as made by `ending`, with their evidence."""
         candidates: dict[int, Evidence] = {}
         for base, source in self.sources:
+            num_buckets = len(source.prior)
             for token, bucket in source.propose(tokens, at_root):
+                if not 0 < bucket <= num_buckets:
+                    raise OptionError(
+                        f"source {source.name!r} proposes a token in bucket {bucket}: its prior "
+                        f"has weights for buckets 1 to {num_buckets}"
+                    )
                 candidates.setdefault(token, []).append(base + bucket)
         return candidates
 
