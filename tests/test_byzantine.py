@@ -103,7 +103,8 @@ def test_text_that_cannot_be_guessed_gains_nothing(light, unguessable, method):
     # One guess in 2,048 is right by luck. So trees have one guess a step, of which one may hit.
     trees = ("auto", "hybrid", "suffix", "token_recycling")
     number, (prompt, plain) = names().index(method), unguessable
-    few, length = {"nodes": 2} if method in trees else {}, 96
+    few = {"nodes": 2} if method in trees else {}
+    length = 96
     # the temperature changes no forced token, only how a method drafts: each in turn
     sampling = replace(FORCED, max_tokens=length, temperature=float(number % 2))
     result = light.generate(prompt, method=method, sampling=sampling, **few)

@@ -414,7 +414,8 @@ def test_the_command_that_goes_on_with_a_stopped_bench():
 
 def test_an_error_in_the_log_has_its_traceback(capsys):
     log = logging.getLogger("leapdecode")
-    handlers, level = log.handlers, log.level
+    handlers = log.handlers
+    level = log.level
     model_options._show_log()
     try:
         raise RuntimeError("the cause\x1b[2J")

@@ -83,7 +83,8 @@ def test_many_layers_are_one_graph_without_half_weights(monkeypatch):
 
 @pytest.mark.slow
 def test_small_forwards_are_compiled_and_prefills_are_not(compiled, monkeypatch):
-    rows, takes = [], Compiled.takes
+    rows = []
+    takes = Compiled.takes
 
     def noted(self, forward):
         if self is compiled.runner.backend.part(Compiled) and takes(self, forward):

@@ -87,7 +87,7 @@ def test_a_damaged_entry_is_as_if_it_were_not_there(name, tmp_path, counted):
     found = row_costs(on, repeats=1, path=path)
     assert len(counted) == 1
     again = json.loads(path.read_text())
-    assert [RowCost(**one) for one in again[key]["costs"]] == found
+    assert [RowCost(**cost) for cost in again[key]["costs"]] == found
     assert again["other"] == written["other"]
 
 

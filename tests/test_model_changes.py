@@ -284,7 +284,9 @@ def test_a_text_that_was_begun_exactly_and_ends_otherwise_is_not_exact():
     async def run():
         model, wrapped = with_adapters(torch.float32)
         wrapped.base_model.disable_adapter_layers()
-        loop, changed, joined = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        joined = threading.Event()
 
         def change(ids, scores):
             if ids.shape[1] == len(PROMPT) + 10:
@@ -314,7 +316,8 @@ def test_a_text_that_was_begun_exactly_and_ends_otherwise_is_not_exact():
 def test_a_text_whose_weights_change_is_not_exact(name, joined):
     """Behind its fifth step; with `joined` another text ends then, and a third takes its place."""
     model = new_model(CONFIGS["llama"](), torch.float32)
-    llm, steps = LLM(model, exact=True), [0, 0, 0]
+    llm = LLM(model, exact=True)
+    steps = [0, 0, 0]
 
     def change(number, _):
         steps[number] += 1

@@ -78,7 +78,8 @@ def linear(rows, context):
 
 @pytest.mark.parametrize("tokens", [1, 11])
 def test_rows_are_priced_by_plain_decoding_whatever_guesses_brought_of_late(tokens):
-    planner, tree = CostPlanner(cost=linear), two_chains()
+    planner = CostPlanner(cost=linear)
+    tree = two_chains()
     for _ in range(200):
         small = TokenTree(1)
         small.add_chain(0, [2, 3], "good")
@@ -89,7 +90,8 @@ def test_rows_are_priced_by_plain_decoding_whatever_guesses_brought_of_late(toke
 
 
 def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
-    planner, tree = CostPlanner(cost=linear, draft=CostPlanner(cost=flat)), two_chains()
+    planner = CostPlanner(cost=linear, draft=CostPlanner(cost=flat))
+    tree = two_chains()
     tree.skipped = frozenset({4, 5, 6})
     planner.keep_time(tree, 3, 10, forwards=6, rows=12)
     assert (planner.throughput.tokens, planner.throughput.time) == (3, 14 + 6)
@@ -99,7 +101,8 @@ def test_the_pace_is_at_least_plain_decodings_and_counts_the_drafts_time():
 
 
 def test_drafting_ends_where_its_time_brings_more_elsewhere():
-    planner, tree = CostPlanner(cost=linear, draft=CostPlanner(cost=flat)), TokenTree(1)
+    planner = CostPlanner(cost=linear, draft=CostPlanner(cost=flat))
+    tree = TokenTree(1)
     # 4/5 of a token for a row and a draft forward: 2 of a plain step's 11
     assert planner.worth_drafting(tree, [0], 10)
     for _ in range(200):

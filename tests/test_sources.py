@@ -132,7 +132,8 @@ def test_great_noise_speaks_for_a_candidate_and_is_learnt_beside():
     evidence = [chances.base_of(Token) + 3]
     by_noise = [chances.of(evidence, noise) for noise in (-1.0, 0.5, USUAL, 8.0)]
     assert by_noise == sorted(by_noise)
-    quiet, lasting = Chances(), Chances(noisy=True)
+    quiet = Chances()
+    lasting = Chances(noisy=True)
     assert quiet.base_of(Token) == lasting.base_of(Token)
     assert by_noise[2] == chances.of(evidence) != quiet.of(evidence)
     for _ in range(50):

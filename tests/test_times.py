@@ -13,7 +13,8 @@ SHORT = SamplingParams(max_tokens=24, ignore_eos=True)
 
 def test_seconds_of_a_batch_add_up_to_its_time(monkeypatch):
     """They are all of what forwards took, and no more than the whole call."""
-    launch, forwards = Runner.launch, []
+    launch = Runner.launch
+    forwards = []
 
     def timed(*arguments, **options):
         began = time.perf_counter()
@@ -36,7 +37,8 @@ def test_seconds_of_a_batch_add_up_to_its_time(monkeypatch):
 
 def test_a_slow_reader_is_not_decoding(monkeypatch):
     """A reader that takes a thousand seconds a step, by a clock that is put forward."""
-    clock, ahead = time.perf_counter, [0.0]
+    clock = time.perf_counter
+    ahead = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock() + ahead[0])
 
     def read(*_):
@@ -54,7 +56,8 @@ def test_a_custom_processor_at_a_long_context_is_cheap(monkeypatch):
     config.max_position_embeddings = 8192
     llm = LLM(new_model(config, torch.float32))
     long = (prompts()[-1] * 200)[:8000]
-    make, copied = torch.tensor, []
+    make = torch.tensor
+    copied = []
 
     def counted(data, *arguments, **options):
         made = make(data, *arguments, **options)

@@ -42,7 +42,8 @@ def measure(llm: LLM, prompts: list[str], sampling: SamplingParams) -> dict[str,
     measured_prompts = [
         number for number, result in enumerate(plain) if repeated_share(result.token_ids) <= LOOPING
     ]
-    texts, rows = [prompts[number] for number in measured_prompts], []
+    texts = [prompts[number] for number in measured_prompts]
+    rows = []
     for method, options in VARIANTS:
         results = llm.generate(texts, method=method, sampling=sampling, batch_size=BATCH, **options)
         forwards = sum(

@@ -166,11 +166,9 @@ def _fill_ends(
     inflated: Any, model: Any, width: Width, like: Tensor, random: torch.Generator
 ) -> None:
     """Embedding, last norm and output rows, those of added ids among them."""
-    into, out, size = (
-        inflated.model.embed_tokens.weight,
-        inflated.lm_head.weight,
-        model.config.vocab_size,
-    )
+    into = inflated.model.embed_tokens.weight
+    out = inflated.lm_head.weight
+    size = model.config.vocab_size
     into.normal_(0, STD, generator=random)
     into[:size] = width.written(model.model.embed_tokens.weight.to(like).T).T
     head = model.lm_head.weight.to(like)
@@ -235,10 +233,8 @@ def check(source: Any, inflated: Any, tokenizer: Any) -> dict[str, Any]:
 
 def note(name: str, shape: Shape, source: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     """What `inflated.json` says: whose text, at whose cost."""
-    parameters, cost = (
-        source.num_parameters(),
-        f"{shape.parameters / 1e9:.3g}B parameters, {shape.layers} layers",
-    )
+    parameters = source.num_parameters()
+    cost = f"{shape.parameters / 1e9:.3g}B parameters, {shape.layers} layers"
     return {
         "note": f"text of a {parameters / 1e6:.1f}M-parameter model at the cost of {name} ({cost})",
         "text_of": {"source": arguments.source, "role": arguments.role, "parameters": parameters},

@@ -135,7 +135,8 @@ def replica(texts: dict[int, list[list[int]]], costs: dict[int, dict[int, float]
     for load, by_size in costs.items():
         served_by_size = {size: served(texts[size], load, cost) for size, cost in by_size.items()}
         best = max(served_by_size, key=lambda size: served_by_size[size]["tokens_per_second"])
-        plain, guessing = served_by_size[1], served_by_size[best]
+        plain = served_by_size[1]
+        guessing = served_by_size[best]
         rows.append(
             {
                 "load": load,

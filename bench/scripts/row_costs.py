@@ -90,7 +90,8 @@ def measure(name: str, dtype: str, device: str, repeats: int, tick: Any) -> dict
 
 def blocks(document: dict[str, Any]) -> list[Block]:
     """The tables: a column per model, milliseconds and the ratio to one row."""
-    models, versions = document["models"], document["versions"]
+    models = document["models"]
+    versions = document["versions"]
     command = f"python bench/scripts/row_costs.py {shlex.join(document['argv'])}"
     where = f"{document['device']}, {document['threads']} threads, torch {versions['torch']}"
     page: list[Block] = [Code(command), Words(f"{where}; medians.")]
@@ -137,7 +138,8 @@ def main() -> None:
     shapes_and_dtypes = [
         (name, dtype) for name in arguments.shapes for dtype in arguments.dtypes.split(",")
     ]
-    console, measured = Console(stderr=True), []
+    console = Console(stderr=True)
+    measured = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("measuring", total=len(shapes_and_dtypes) * len(CONTEXTS))
         tick = partial(progress.advance, bar)

@@ -11,18 +11,16 @@ a text has other token ids or a group of four texts fewer tokens per forward.
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leapdecode import LLM, SamplingParams
-from leapdecode.model.row_times import RowTimes
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from modelled import CURVES, stated
 
-# milliseconds of a forward of 1, 2, 4, ... 128 rows: a target, and a draft a tenth its size
-TARGET = (49, 52, 58, 81, 112, 190, 340, 640)
-DRAFT = (5.5, 5.8, 6.4, 9, 12.5, 21, 38, 71)
+from leapdecode import LLM, SamplingParams
+
 PROMPTS = (
     "def fib(n):",
     "The capital of France is",
@@ -40,9 +38,8 @@ PAIR += ["multi_candidate", "ouroboros"]
 
 def state_row_costs(llm: LLM) -> None:
     """Times that no forward changes, in place of what this machine's forwards take."""
-    for runner, milliseconds in ((llm.runner, TARGET), (llm.draft_runner, DRAFT)):
-        shape = tuple(value / milliseconds[0] for value in milliseconds)
-        llm.shared.times[id(runner)] = RowTimes(shape, milliseconds[0], math.inf)
+    for runner, milliseconds in zip((llm.runner, llm.draft_runner), CURVES["avx2"], strict=True):
+        llm.shared.times[id(runner)] = stated(milliseconds)
 
 
 def texts(llm: LLM, name: str, methods: list[str]) -> Iterator[dict[str, Any]]:

@@ -79,7 +79,8 @@ def draft_shape(draft: Any, target: Shape, share: float = 0.1) -> Shape:
         heads = max(small.heads, hidden // target.head_dim)
         return Shape(hidden, layers, heads, heads, target.head_dim, wide, target.vocabulary)
 
-    read_bytes, layers = share * target.read, small.layers
+    read_bytes = share * target.read
+    layers = small.layers
     while at(widths[-1], layers).read < read_bytes:
         layers += 1
     return min(

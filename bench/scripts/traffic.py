@@ -86,7 +86,7 @@ def neighbours(llm: LLM, arguments: argparse.Namespace) -> None:
                 seconds_by_side[name].append(seconds)
     for name, times in seconds_by_side.items():
         ratio = statistics.median(
-            one / plain for one, plain in zip(times, seconds_by_side["plain"], strict=True)
+            seconds / plain for seconds, plain in zip(times, seconds_by_side["plain"], strict=True)
         )
         print(
             f"beside seven {name}: {statistics.median(times) * 1e3:.2f} ms a token, {ratio:.2f} of "

@@ -43,13 +43,13 @@ PLAIN = Plan(make("autoregressive", {}), **SHORT)
 
 
 @pytest.fixture(scope="module")
-def asked():
+def questions():
     return find("math").questions(3, seed=3, shots=1)
 
 
 @pytest.fixture(scope="module")
-def prompts(asked):
-    return [one.prompt for one in asked]
+def prompts(questions):
+    return [question.prompt for question in questions]
 
 
 @pytest.fixture(scope="module")
@@ -213,9 +213,11 @@ def test_answers_of_a_curve_are_those_at_its_bounds(light, prompts):
     def marked(number):
         return lambda answer: float(told.append((number, answer)) or 0.0)
 
-    asked = [PromptedQuestion("Q", prompt, marked(number)) for number, prompt in enumerate(prompts)]
+    questions = [
+        PromptedQuestion("Q", prompt, marked(number)) for number, prompt in enumerate(prompts)
+    ]
     plan = plan_of(**SHORT)
-    curve = accuracies(Answerer(light, 3), asked, plan, step=3)
+    curve = accuracies(Answerer(light, 3), questions, plan, step=3)
     at = [one.iterations for one in curve]
     assert at[:3] == [0, 3, 6]
     assert curve[-1].ended == 1
@@ -225,7 +227,7 @@ def test_answers_of_a_curve_are_those_at_its_bounds(light, prompts):
         found = [answer or None for _, answer in told[3 * place : 3 * place + 3]]
         assert found == [one.answer for one in run]
         assert curve[place].exact * 3 == sum(len(one.exact) for one in run)
-    blind = accuracies(Answerer(light, 3), asked, plan_of(glimpse=False, **SHORT), step=6)
+    blind = accuracies(Answerer(light, 3), questions, plan_of(glimpse=False, **SHORT), step=6)
     assert all(one.approximate == 0 for one in blind)
     assert any(one.approximate > 0 for one in curve)
 
@@ -289,14 +291,14 @@ def test_a_file_scores_labels_numbers_and_words(tmp_path):
     assert shown.prompt.startswith("Question: 1+1?\nAnswer: One and one. So the answer is 2.\n")
 
 
-def test_calibration_needs_scores_and_shares(light, asked):
+def test_calibration_needs_scores_and_shares(light, questions):
     with pytest.raises(OptionError, match="scored"):
-        calibrate(Answerer(light), [PromptedQuestion("Q", asked[0].prompt)], plan_of(), 0.03)
+        calibrate(Answerer(light), [PromptedQuestion("Q", questions[0].prompt)], plan_of(), 0.03)
     for wrong in (-0.1, 3):
         with pytest.raises(OptionError, match="3 points"):
             check_loss(wrong)
     with pytest.raises(OptionError, match="step=0"):
-        accuracies(Answerer(light), asked, plan_of(), 0)
+        accuracies(Answerer(light), questions, plan_of(), 0)
 
 
 # comparisons
@@ -309,10 +311,10 @@ def written(name):
 
 
 @pytest.fixture(scope="module")
-def compared(light, asked):
+def compared(light, questions):
     every = contenders([written(name) for name in DEFAULT], [3, 6])
     every = [replace(one, plan=replace(one.plan, **SHORT)) for one in every]
-    work = Comparison(light, every, asked, batch_size=2)
+    work = Comparison(light, every, questions, batch_size=2)
     skipped = (every[0].key, 1)
     return every, work, [record for found in work.run({skipped}) for record in found], skipped
 
@@ -321,9 +323,11 @@ def test_every_contender_answers_every_batch(compared, plain):
     every, work, records, skipped = compared
     assert work.batches == [[0, 1], [2]]
     keys = {(one.key, batch) for one in every for batch in (0, 1)}
-    assert {one.key for one in records} == keys - {skipped}
+    assert {record.key for record in records} == keys - {skipped}
     assert set(work.keys) == keys
-    orders = {batch: [one.contender for one in records if one.batch == batch] for batch in (0, 1)}
+    orders = {
+        batch: [record.contender for record in records if record.batch == batch] for batch in (0, 1)
+    }
     assert orders[0] != [one.key for one in every]
     for one in records:
         assert set(one.times) == {*PARTS, "other"}
@@ -423,12 +427,12 @@ def test_contenders_are_named_by_kind_and_method():
 
 def test_each_method_has_its_own_bound():
     names = ["fastcot", "fastcot-without-byproducts", "fastcot:lookahead", "fastcot-exact-part"]
-    asked = [written(name) for name in names]
-    assert [one.bound_of for one in asked] == ["jacobi", "jacobi", "lookahead", "jacobi"]
-    assert ContenderSpec("fastcot:jacobi", asked[0].kind, "jacobi", {"window": 5}).bound_of == (
+    specs = [written(name) for name in names]
+    assert [spec.bound_of for spec in specs] == ["jacobi", "jacobi", "lookahead", "jacobi"]
+    assert ContenderSpec("fastcot:jacobi", specs[0].kind, "jacobi", {"window": 5}).bound_of == (
         "jacobi:window=5"
     )
-    bounded = contenders(asked, {"jacobi": [9], "lookahead": [3]})
+    bounded = contenders(specs, {"jacobi": [9], "lookahead": [3]})
     assert [one.plan.iterations for one in bounded] == [9, 9, 3, 9]
 
 
@@ -445,10 +449,10 @@ def test_a_corrupted_rationale_keeps_a_share_of_its_tokens():
     assert corrupt(tokens, 1.0, RANDOM, 0, random.Random(0)) == tokens
 
 
-def test_corrupted_rationales_are_asked_by_share_and_pattern(light, asked):
+def test_corrupted_rationales_are_asked_by_share_and_pattern(light, questions):
     ticks = []
     found = corrupted(
-        lambda: Answerer(light, 8), asked[:2], PLAIN, [0.5, 1.0], 4, lambda: ticks.append(1)
+        lambda: Answerer(light, 8), questions[:2], PLAIN, [0.5, 1.0], 4, lambda: ticks.append(1)
     )
     assert len(ticks) == 2
     by_pattern = {(row["left"], row["pattern"]): row for row in found}
@@ -456,11 +460,11 @@ def test_corrupted_rationales_are_asked_by_share_and_pattern(light, asked):
     assert both["answers"] == 8 == sum(by_pattern[0.5, name]["answers"] for name in (END, RANDOM))
 
 
-def test_curves_have_a_line_per_contender_and_window(light, asked, tmp_path):
+def test_curves_have_a_line_per_contender_and_window(light, questions, tmp_path):
     every = plans(["fastcot", "fastcot-without-byproducts"], [4, 8])
     assert list(every) == ["fastcot, window 4", "fastcot, window 8", "fastcot-without-byproducts"]
     few = {name: replace(plan, **SHORT) for name, plan in list(every.items())[1:]}
-    found = curves(lambda: Answerer(light, 3), asked[:2], few, 8, lambda: None)
+    found = curves(lambda: Answerer(light, 3), questions[:2], few, 8, lambda: None)
     assert {row["line"] for row in found} == set(few)
     report = pages.study_document("fastcot-figure6", "math", found, {"model": "m"})
     pages.write_study(tmp_path, report, "curves", "Figure 6")

@@ -82,39 +82,39 @@ def chat(
 
     terminal = Terminal(color, json)
     arguments = {"method": method, "sampling": sampling, "budget": most, **options}
-    talk = Conversation(llm, system, terminal.interactive, arguments)
-    talk.check()
+    conversation = Conversation(llm, system, terminal.interactive, arguments)
+    conversation.check()
     terminal.greet(llm.name, method)
-    _converse(talk, terminal)
+    _converse(conversation, terminal)
     if json:
-        print_json(_document(talk, method, options, seed))
-    if not terminal.interactive and any(turn.error for turn in talk.turns):
+        print_json(_document(conversation, method, options, seed))
+    if not terminal.interactive and any(turn.error for turn in conversation.turns):
         raise typer.Exit(1)
 
 
-def _converse(talk: Any, terminal: Any) -> None:
+def _converse(conversation: Any, terminal: Any) -> None:
     """Answer line after line, until there are no more or /exit is said."""
     from leapdecode.cli.conversation import obey
 
     for line in terminal.lines():
         if line.startswith("/"):
-            if not obey(line, talk, terminal):
+            if not obey(line, conversation, terminal):
                 return
         elif line.strip():
-            turn = talk.ask(line, terminal.show)
-            terminal.end_answer(turn, talk.why_cut(turn))
+            turn = conversation.ask(line, terminal.show)
+            terminal.end_answer(turn, conversation.why_cut(turn))
 
 
-def _document(talk: Any, method: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+def _document(conversation: Any, method: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
     from leapdecode.cli.conversation import Totals
     from leapdecode.llm.result import SCHEMA
 
     return {
         "schema": SCHEMA,
-        "model": talk.llm.name,
+        "model": conversation.llm.name,
         "method": method,
         "options": options,
         "seed": seed,
-        "turns": [turn.as_dict() for turn in talk.turns],
-        "stats": Totals.of(talk.turns).as_dict(),
+        "turns": [turn.as_dict() for turn in conversation.turns],
+        "stats": Totals.of(conversation.turns).as_dict(),
     }

@@ -104,8 +104,11 @@ class Conversation:
     def __init__(
         self, llm: Any, system: str | None, stops: bool, arguments: dict[str, Any]
     ) -> None:
-        self.llm, self.system, self.arguments = llm, system, arguments
-        self.stops, self.number = stops, 0
+        self.llm = llm
+        self.system = system
+        self.stops = stops
+        self.arguments = arguments
+        self.number = 0  # of resets
         self.messages: list[Message] = []
         self.turns: list[Turn] = []
 
@@ -164,14 +167,14 @@ class Conversation:
             show([Piece(rest, turn.result.token_ids[-1], len(turn.result.steps), "target")])
 
     def _prompt(self, text: str) -> list[int]:
-        before: list[Message] = [] if self.system is None else messages_of("", self.system)[:1]
-        messages = [*before, *self.messages, *messages_of(text)]
+        system: list[Message] = [] if self.system is None else messages_of("", self.system)[:1]
+        messages = [*system, *self.messages, *messages_of(text)]
         ids = encode(messages, self.llm.tokenizer, self.llm.runner.vocabulary)
-        most = self.llm.runner.max_length
-        if len(ids) >= most:
+        context = self.llm.runner.max_length
+        if len(ids) >= context:
             raise PromptError(
                 f"with this message the conversation has {len(ids)} tokens, and the model's "
-                f"context holds {most}; shorten the message, or begin anew with /reset"
+                f"context holds {context}; shorten the message, or begin anew with /reset"
             )
         return ids
 
@@ -184,9 +187,10 @@ class Conversation:
             return (
                 "stopped" if turn.answer else "stopped; the message is not kept in the conversation"
             )
-        num_tokens, most = len(result.token_ids), self.llm.runner.max_length
-        if len(result.prompt_token_ids) + num_tokens >= most:
-            return f"cut: the model's context of {most} tokens is full; /reset begins anew"
+        num_tokens = len(result.token_ids)
+        context = self.llm.runner.max_length
+        if len(result.prompt_token_ids) + num_tokens >= context:
+            return f"cut: the model's context of {context} tokens is full; /reset begins anew"
         return f"cut after {num_tokens} tokens, see --max-tokens"
 
 
@@ -202,12 +206,12 @@ def interruptions(handled: bool) -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         interrupted.set()
 
-    before = signal.signal(signal.SIGINT, handle) if handled else None
+    previous = signal.signal(signal.SIGINT, handle) if handled else None
     try:
         yield interrupted
     finally:
         if handled:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, previous)
 
 
 class Terminal:
@@ -240,7 +244,7 @@ class Terminal:
         self.console.print(Text(text), style=style, soft_wrap=True)
 
     def lines(self) -> Iterator[str]:
-        """The user's lines; raises `PromptError` where a pipe brings what is no text."""
+        """The user's lines; raises `PromptError` where a pipe's bytes are not UTF-8."""
         if self.interactive:
             yield from self._typed()
         elif sys.stdin is not None:
@@ -291,36 +295,37 @@ class Terminal:
             self.say(note, "dim")
 
 
-def obey(line: str, talk: Conversation, terminal: Terminal) -> bool:
-    """Do what a line says; False where it says to leave."""
+def obey(line: str, conversation: Conversation, terminal: Terminal) -> bool:
+    """Run a line's command; False where it is /exit."""
     name, _, rest = line.strip().partition(" ")
     if name == "/exit":
         return False
     if name in COMMANDS:
-        COMMANDS[name](rest.strip(), talk, terminal)
+        COMMANDS[name](rest.strip(), conversation, terminal)
     else:
         known = [*COMMANDS, "/exit"]
         terminal.say(f"error: {with_suggestions(f'there is no command {name}', name, known)}")
     return True
 
 
-def _stats(_: str, talk: Conversation, terminal: Terminal) -> None:
-    turns = [turn for turn in talk.current_turns if turn.result is not None]
+def _stats(_: str, conversation: Conversation, terminal: Terminal) -> None:
+    turns = [turn for turn in conversation.current_turns if turn.result is not None]
     if not turns:
         terminal.say("no answer yet")
         return
-    last, every = Totals.of(turns[-1:]), Totals.of(turns)
-    right = [Column(name, justify="right") for name in ("last answer", f"all {every.answers}")]
-    table = Table(Column(""), *right, box=None)
-    for name, *cells in _rows(last, every):
-        table.add_row(name, *cells)
-    for source, count in every.saved.items():
+    last = Totals.of(turns[-1:])
+    all_answers = Totals.of(turns)
+    names = ("last answer", f"all {all_answers.answers}")
+    table = Table(Column(""), *(Column(name, justify="right") for name in names), box=None)
+    for row in _rows(last, all_answers):
+        table.add_row(*row)
+    for source, count in all_answers.saved.items():
         style = COLOURS.get(source, "") if terminal.coloured else ""
         saved = [str(last.saved.get(source, 0)), str(count)]
         table.add_row(Text(f"tokens saved by {source}", style=style), *saved)
     terminal.console.print(table)
     if terminal.coloured and terminal.console.is_terminal:
-        terminal.console.print(legend(every.saved, True))
+        terminal.console.print(legend(all_answers.saved, True))
 
 
 def _rows(*columns: Totals) -> list[list[str]]:
@@ -334,17 +339,17 @@ def _rows(*columns: Totals) -> list[list[str]]:
     ]
 
 
-def _reset(_: str, talk: Conversation, terminal: Terminal) -> None:
-    talk.reset()
+def _reset(_: str, conversation: Conversation, terminal: Terminal) -> None:
+    conversation.reset()
     terminal.say("a new conversation", "dim")
 
 
-def _system(text: str, talk: Conversation, terminal: Terminal) -> None:
-    talk.system = text or None
+def _system(text: str, conversation: Conversation, terminal: Terminal) -> None:
+    conversation.system = text or None
     terminal.say("the system message is set" if text else "there is no system message", "dim")
 
 
-def _help(_: str, talk: Conversation, terminal: Terminal) -> None:
+def _help(_: str, conversation: Conversation, terminal: Terminal) -> None:
     for name, about in HELP.items():
         terminal.say(f"{name:14}{about}")
     terminal.say("Ctrl-C stops an answer; what it said so far stays in the conversation.")

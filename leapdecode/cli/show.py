@@ -144,7 +144,8 @@ def explain_steps(console: Console, result: Any, cost: StepCost | None) -> None:
             f"'{_shown(piece)}':{source}"
             for piece, source in zip(pieces, step.sources, strict=True)
         )
-        offered, cut = sum(step.guesses.values()) + step.cut, f" {step.cut} cut" if step.cut else ""
+        offered = sum(step.guesses.values()) + step.cut
+        cut = f" {step.cut} cut" if step.cut else ""
         guesses = f"{offered:3d} offered{cut}"
         line = f"{number:4d}  {step.rows:4d} rows  {guesses:16s}  +{len(step.tokens)}  {parts}"
         console.print(Text(line), soft_wrap=True)
@@ -163,7 +164,8 @@ def saved_by_source(result: Any, cost: StepCost) -> dict[str, float]:
     for number, step in enumerate(result.steps):
         if number:
             plain = cost(1, context)
-            added, offered = cost(step.rows, context) - plain, sum(step.guesses.values())
+            added = cost(step.rows, context) - plain
+            offered = sum(step.guesses.values())
             for source, nodes in step.guesses.items():
                 saved[source] -= added * nodes / offered
             for source in step.sources:

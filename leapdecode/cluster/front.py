@@ -123,7 +123,9 @@ class Relay:
     """One request, from the front to a replica and back."""
 
     def __init__(self, front: Front, request: ForwardedRequest, send: Send) -> None:
-        self.front, self.request, self.send = front, request, send
+        self.front = front
+        self.request = request
+        self.send = send
         self.began = self.streams = False
         self.stopping = asyncio.Event()
 

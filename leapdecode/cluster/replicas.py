@@ -174,7 +174,8 @@ def _share(ray: Any, count: int) -> tuple[int, dict[str, float]]:
     """Threads of a replica, and the resources of the cluster that it takes: a GPU or a part of
     one, or a part of the CPUs, of which one is left for Ray's own processes.
     """
-    resources, threads = ray.cluster_resources(), torch.get_num_threads()
+    resources = ray.cluster_resources()
+    threads = torch.get_num_threads()
     if gpus := resources.get("GPU"):
         return threads, {"num_cpus": 0, "num_gpus": min(1.0, gpus / count)}
     cpus = resources.get("CPU", 1.0)

@@ -59,7 +59,8 @@ class ActiveRequest:
         """Events of the steps since the last call, and of the request's end."""
         sequence, events = self.sequence, list[StepEvent]()
         for step in sequence.steps[self.num_steps :]:
-            first, self.num_tokens = self.num_tokens, self.num_tokens + len(step.tokens)
+            first = self.num_tokens
+            self.num_tokens += len(step.tokens)
             logprobs = sequence.logprobs[first : self.num_tokens]
             events.append(StepEvent(self.request.id, step, logprobs=logprobs))
         self.num_steps = len(sequence.steps)

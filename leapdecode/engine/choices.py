@@ -130,7 +130,8 @@ def _picked(
     sampler.replaced = forward.replacement
     sampler.likeliest = min(forward.likeliest, result.logits_NV.shape[-1])
     tokens = sampler(result.logits_NV, result.context, forward.tree, result.nodes, forward.top)
-    result.scores_NV, result.sampled_from = sampler.scores_NV, sampler.sampled_from
+    result.scores_NV = sampler.scores_NV
+    result.sampled_from = sampler.sampled_from
     result.nearest = sampler.nearest
     evidence_N1 = sampler.evidence_N1
     return tokens.flatten(), None if evidence_N1 is None else evidence_N1.flatten()
@@ -139,8 +140,10 @@ def _picked(
 def _enter(evaluation: Evaluated, chosen: list[int]) -> None:
     """Put each evaluated node's `top` tokens into the result: the request's answer."""
     request, forward, result = evaluation
-    size, top = len(forward.tree), forward.top
-    result.choices, result.top = [-1] * size, [[]] * size
+    size = len(forward.tree)
+    top = forward.top
+    result.choices = [-1] * size
+    result.top = [[]] * size
     for number, node in enumerate(result.nodes):
         row = chosen[number * top : (number + 1) * top]
         result.choices[node] = row[0]

@@ -21,9 +21,11 @@ def decode(method: Method, sequence: Sequence, context: MethodContext) -> Decodi
     """
     method.begin(sequence, context)
     planner = context.planner
-    stats, carried = sequence.stats, Carried()
+    stats = sequence.stats
+    carried = Carried()
     while sequence.finish_reason is None:
-        forwards, rows = stats.draft_forwards, stats.draft_rows
+        draft_forwards = stats.draft_forwards
+        draft_rows = stats.draft_rows
         try:
             with carried.behind(sequence):
                 length = len(sequence.tokens)
@@ -35,37 +37,41 @@ def decode(method: Method, sequence: Sequence, context: MethodContext) -> Decodi
         except NoMore:
             sequence.finish_reason = "aborted"
             return
-        asked = arrange(sequence, carried, tree)
+        evaluated = arrange(sequence, carried, tree)
         likeliest = 0 if plain else method.likeliest
-        found = yield Forward("target", sequence, asked.tree, likeliest=likeliest)
-        assert found is not None, "the engine answers every Forward with a ForwardResult"
-        verdict = walk(asked.tree, found.choices)
-        verdict.likeliest = found.likeliest
-        final = asked.final(verdict)
+        output = yield Forward("target", sequence, evaluated.tree, likeliest=likeliest)
+        assert output is not None, "the engine answers every Forward with a ForwardResult"
+        verdict = walk(evaluated.tree, output.choices)
+        verdict.likeliest = output.likeliest
+        final = evaluated.final(verdict)
         num_emitted = sequence.extend(
-            verdict.tokens[:final], verdict.sources[:final], found.step_rows
+            verdict.tokens[:final], verdict.sources[:final], output.step_rows
         )
         _note_guesses(sequence.steps[-1], tree)
         if sequence.params.logprobs is not None:
             sequence.logprobs += of_path(
-                found, verdict.path[:num_emitted], verdict.tokens, sequence.params
+                output, verdict.path[:num_emitted], verdict.tokens, sequence.params
             )
         if sequence.watch is not None:
-            sequence.watch(sequence, asked.tree, verdict, found)
+            sequence.watch(sequence, evaluated.tree, verdict, output)
         carried = Carried.of(sequence, verdict, final)
-        own = asked.own(verdict)
+        method_verdict = evaluated.method_verdict(verdict)
         with carried.behind(sequence):
-            yield Commit(
-                "target", sequence, verdict.path[:num_emitted], (tree, own.path if own else [])
-            )
-            if own is None or plain:
+            method_path = method_verdict.path if method_verdict else []
+            yield Commit("target", sequence, verdict.path[:num_emitted], (tree, method_path))
+            if method_verdict is None or plain:
                 continue
-            stats.matched_tokens += tree.matched(own.choices)
-            planner.learn(tree, own)
+            stats.matched_tokens += tree.matched(method_verdict.choices)
+            planner.learn(tree, method_verdict)
             if len(sequence.steps) > 1:  # the first step's rows are the prompt's
-                made = stats.draft_forwards - forwards, stats.draft_rows - rows
-                planner.keep_time(asked.tree, len(own.tokens), length, *made)
-            method.observe(sequence, tree, own)
+                planner.keep_time(
+                    evaluated.tree,
+                    len(method_verdict.tokens),
+                    length,
+                    stats.draft_forwards - draft_forwards,
+                    stats.draft_rows - draft_rows,
+                )
+            method.observe(sequence, tree, method_verdict)
 
 
 def _proposed(method: Method, sequence: Sequence, planner: Planner) -> Asking:

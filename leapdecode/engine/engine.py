@@ -270,7 +270,9 @@ class Engine:
         self._finish(request)
 
     def _finish(self, active: ActiveRequest) -> None:
-        request, sequence, method = active.request, active.sequence, active.method
+        request = active.request
+        sequence = active.sequence
+        method = active.method
         earlier = active.context.store
         if isinstance(earlier, EarlierTexts) and sequence.complete:
             earlier.store.keep(sequence.prompt, sequence.generated, request.stream)

@@ -85,7 +85,7 @@ class Arranged:
             return len(path)
         return next((place for place, node in enumerate(path) if node != place), len(path))
 
-    def own(self, verdict: Verdict) -> Verdict | None:
+    def method_verdict(self, verdict: Verdict) -> Verdict | None:
         """What was accepted of the method's own tree, in its numbers; None where the walk ended
         before its root.
         """
@@ -118,7 +118,8 @@ def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
     chain = not tree.skipped and tree.parents == list(range(-1, len(tree) - 1))
     if chain and not carried.tokens and len(tree) <= sequence.exact_rows:
         return Arranged(tree, exact=True)
-    combined, last = TokenTree(sequence.pending), 0
+    combined = TokenTree(sequence.pending)
+    last = 0
     for token, source in zip(carried.tokens, carried.sources, strict=True):
         last = combined.add(last, token, source)
     places = _graft(tree, combined, last, sequence.exact_rows)

@@ -91,7 +91,7 @@ class Places:
         request.fingerprint = target.fingerprint if isinstance(target, Runner) else None
         for name in _models_of(request):
             if name not in self.caches:
-                first = max(_first_slots(other) for other in {request, *expected})
+                first = max(_first_slots(joining) for joining in {request, *expected})
                 slots = min(first, rooms[name].slots)
                 batch_slots = rooms[name].batch_slots
                 self.caches[name] = self.open_cache(self.models[name], batch_slots, slots)
@@ -112,7 +112,8 @@ class Places:
         if request not in self.joined:
             return
         self.joined.remove(request)
-        stats, began = request.sequence.stats, time.perf_counter()
+        stats = request.sequence.stats
+        began = time.perf_counter()
         stats.reused_tokens = self.caches["target"].reused(request.sequence)
         for cache in self.of(request).values():
             cache.free(request.sequence)
@@ -151,7 +152,7 @@ class Places:
         """
         rooms = {name: self._room(name, self.joined, 0) for name in self.caches}
         for name in _models_of(request):
-            texts = [other for other in self.joined if name in _models_of(other)] + [request]
+            texts = [joined for joined in self.joined if name in _models_of(joined)] + [request]
             number, standing = len(texts), self._standing(name)
             if expected and number > standing.batch_slots:
                 number = max(number, min(self.batch_size, max(2 * standing.batch_slots, expected)))

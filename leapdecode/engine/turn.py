@@ -126,7 +126,8 @@ class Turn:
 
     def _advance(self, request: ActiveRequest) -> None:
         """Let a request's loop go on with its answer; what its own callbacks raise ends it."""
-        answer, request.answer = request.answer, None
+        answer = request.answer
+        request.answer = None
         began = time.perf_counter()
         try:
             request.pending = request.decoding.send(answer)
@@ -187,7 +188,8 @@ class Turn:
 
     def _valid(self, name: str, request: ActiveRequest) -> bool:
         """Whether the tree can be evaluated; a request that asks for another ends."""
-        forward, vocabulary = request.forward, self.models[name].vocabulary
+        forward = request.forward
+        vocabulary = self.models[name].vocabulary
         assert forward is not None, "only those that wait for a forward are asked"
         forward.top = min(forward.top, vocabulary)
         root = request.sequence.pending if name == "target" else forward.tree.tokens[0]
@@ -236,7 +238,8 @@ class Turn:
 
     def _take_chunk(self, work: Work) -> None:
         """Count the missing text that was evaluated alone."""
-        request, (tokens, seconds) = work.joining, work.chunk
+        request = work.joining
+        tokens, seconds = work.chunk
         if request is None:
             return
         count_prefill(request.sequence.stats, work.model, tokens, seconds)
@@ -252,7 +255,10 @@ class Turn:
 
     def _take_results(self, work: Work) -> None:
         """The choices at the nodes of all requests' trees."""
-        name, ready, results, forwards = work.model, work.ready, work.results, work.forwards
+        name = work.model
+        ready = work.ready
+        results = work.results
+        forwards = work.forwards
         began = time.perf_counter()
         choose(name, list(zip(ready, forwards, results, strict=True)), self.models[name].ranks)
         chosen = time.perf_counter() - began
@@ -292,7 +298,8 @@ class Turn:
         cache, size = self.places.caches[name], len(forward.tree)
         if name != "target":
             cache.clean(request.sequence, keep_text=request.recovered)
-            request.recovered, request.answer = True, ForwardResult.without_choices(size)
+            request.recovered = True
+            request.answer = ForwardResult.without_choices(size)
             return
         cache.clean(request.sequence, keep_text=bool(request.sequence.steps))
         alone = Forward("target", request.sequence, TokenTree(forward.tree.tokens[0]))

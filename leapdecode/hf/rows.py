@@ -66,9 +66,9 @@ class Row:
         """The row as a request to an engine, decoded by `method`; `sequence` is set once it has
         ended.
         """
-        made = Request(method=method, **self.wanted)
-        self.id = made.id
-        return made
+        request = Request(method=method, **self.wanted)
+        self.id = request.id
+        return request
 
     @property
     def cut(self) -> bool:

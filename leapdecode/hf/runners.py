@@ -33,7 +33,8 @@ class Runners:
     def of(self, model: Any, fallback: str | bool | None) -> Iterator[Runner | PlainRunner]:
         """The model's runner, made anew when the model is no longer what it was made from."""
         with self.lock:
-            kept, facts = self.kept.get(model), facts_of(model)
+            kept = self.kept.get(model)
+            facts = facts_of(model)
             if kept is None or kept.facts != facts:
                 kept = self.kept[model] = Kept(prepare(model, fallback), facts)
             kept.runner = kept.runner.plain or kept.runner
@@ -53,7 +54,8 @@ def facts_of(model: Any) -> tuple[Any, ...]:
     by whose code the inputs of a forward are prepared (adapters exchange that for a while).
     """
     weight = model.get_input_embeddings().weight
-    attention, context = model.config._attn_implementation, context_length(text_config(model))
+    attention = model.config._attn_implementation
+    context = context_length(text_config(model))
     prepare = model.prepare_inputs_for_generation
     prepared = (getattr(prepare, "__qualname__", ""), id(getattr(prepare, "__self__", prepare)))
     return weight.shape, weight.dtype, weight.device, attention, context, prepared

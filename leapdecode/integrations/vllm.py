@@ -69,7 +69,8 @@ class Proposer:
             Per row at most `num_speculative_tokens` token ids; none where nothing is likely, and
             none that would stand beyond the model's context.
         """
-        previous, self.texts = self.texts, {}
+        previous = self.texts
+        self.texts = {}
         chains: list[list[int]] = []
         for row, sampled in enumerate(sampled_token_ids):
             length = int(num_tokens_no_spec[row])

@@ -136,7 +136,9 @@ class AsyncLLM:
         """What the worker delivers of a run, its result last; raises the error that ended it."""
         if self.worker is None:
             raise OptionError(CLOSED)
-        worker, loop, inbox = self.worker, asyncio.get_running_loop(), asyncio.Queue[News]()
+        worker = self.worker
+        loop = asyncio.get_running_loop()
+        inbox = asyncio.Queue[News]()
 
         def deliver(news: News) -> None:
             loop.call_soon_threadsafe(inbox.put_nowait, news)

@@ -111,7 +111,8 @@ class LaterPacking:
         Returns False where its own code does not go with half weights, so that it has to be loaded
         again.
         """
-        model, when_loaded = self.target, self.when_loaded
+        model = self.target
+        when_loaded = self.when_loaded
         self.target = self.when_loaded = None
         self.draft_waits = False
         if model is None or when_loaded is None or model.training or not suits(model):

@@ -118,7 +118,8 @@ class Trace:
             "reused_tokens": result.stats.reused_tokens,
             "clock": round(1e3 * self.clock, 3),
         }
-        texts, token_texts = iter(result.pieces), TokenTexts(tokenizer)
+        texts = iter(result.pieces)
+        token_texts = TokenTexts(tokenizer)
         return {**head, "steps": [shown(step, texts, token_texts) for step in self.steps]}
 
 

@@ -63,7 +63,8 @@ class Chances:
 
     def of(self, evidence: Evidence, noise: float = USUAL) -> float:
         """The chance that a candidate is the target's choice, given that its parent is."""
-        log_odds, weights = self.bias, self.weights
+        log_odds = self.bias
+        weights = self.weights
         for place in evidence:
             log_odds += weights[place]
         excess = noise - USUAL

@@ -131,7 +131,8 @@ class Replaced:
         self.places = [
             (module.__dict__, forward) for module, forward in zip(modules, forwards, strict=True)
         ]
-        self.lock, self.depth = threading.RLock(), 0
+        self.lock = threading.RLock()
+        self.depth = 0
 
     def refresh(self) -> None:
         """What is to be done before the block begins."""

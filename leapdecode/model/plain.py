@@ -263,5 +263,6 @@ def _distance(decoded_NV: Tensor, plain_NV: Tensor) -> float:
     A mixture of experts may route a token otherwise; a wrong cache is wrong at most steps.
     """
     plain_NV, decoded_NV = levelled(plain_NV.double(), decoded_NV.double())
-    gaps_NV, spread_N = decoded_NV - plain_NV, plain_NV.std(-1)
+    gaps_NV = decoded_NV - plain_NV
+    spread_N = plain_NV.std(-1)
     return float((gaps_NV.square().mean(-1).sqrt() / spread_N.clamp_min(1e-30)).median())

@@ -253,7 +253,8 @@ def _groups(layers: list[torch.nn.Linear], step: Step) -> list[list[torch.nn.Lin
         for hook in hooks:
             hook.remove()
     groups: list[list[torch.nn.Linear]] = []
-    grouped, before = set[torch.nn.Linear](), None
+    grouped = set[torch.nn.Linear]()
+    before = None
     for layer, rows in calls:
         if layer in grouped:
             continue

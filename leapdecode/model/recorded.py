@@ -212,7 +212,8 @@ def _tried(runner: Runner) -> list[Tensor]:
     """Logits [`TRIED_ROWS`, V] of chains behind each number of cached tokens."""
     if runner.max_length < max(TRIED) + TRIED_ROWS:
         raise UnsupportedModel("its context is too short to try")
-    logits, cache = list[Tensor](), runner.cache(1, max(TRIED) + TRIED_ROWS)
+    logits = list[Tensor]()
+    cache = runner.cache(1, max(TRIED) + TRIED_ROWS)
     for length in TRIED:
         plan = _chain(runner, length, TRIED_ROWS)
         logits.append(runner.call([plan], cache, TRIED_ROWS)[0][0].clone())

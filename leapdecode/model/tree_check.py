@@ -248,9 +248,9 @@ def _states(layers: list[Any]) -> list[Tensor]:
 def _furthest(first: list[Tensor], second: list[Tensor]) -> list[float]:
     """The greatest of all layers' differences, as a root mean square against that of the first."""
     furthest = 0.0
-    for plain, own in zip(first, second, strict=True):
+    for plain, computed in zip(first, second, strict=True):
         size = plain.double().square().mean().sqrt().clamp_min(1e-30)
-        gap = (plain.double() - own.double()).square().mean().sqrt()
+        gap = (plain.double() - computed.double()).square().mean().sqrt()
         furthest = max(furthest, float(gap / size))
     return [furthest]
 

@@ -84,7 +84,10 @@ def in_pieces(model: Any, ids: list[int], keep: int) -> Tensor:
     """[keep, V] logits of the last `keep` of `ids`, through the model's own cache, in pieces of 1,
     2, 3, ... rows.
     """
-    logits, cache, start, always = [], DynamicCache(), 0, _always(model)
+    logits = []
+    cache = DynamicCache()
+    start = 0
+    always = _always(model)
     name = cache_name(forward_parameters(model))
     for size in _sizes(len(ids), keep):
         piece = _batch(model, ids[start : start + size], 1)

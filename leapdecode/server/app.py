@@ -147,7 +147,8 @@ def add_texts(app: FastAPI, service: Service) -> None:
         body = await parsed(request, service, Tokenize)
         name, prompt = "prompt", body.prompt  # type: tuple[str, Any]
         if body.messages is not None:
-            name, prompt = "messages", [message.plain for message in body.messages]
+            name = "messages"
+            prompt = [message.plain for message in body.messages]
         ids: list[int] = []
         if prompt:
             encode = partial(service.jobs.encoded, prompt, name, **ending_of(body))

@@ -21,8 +21,11 @@ from leapdecode.server.failures import Failure
 Body = TypeVar("Body", bound=BaseModel)
 SHOWN = 3  # faults of one field that a message names
 MOST_FAULTS = 1000  # faults of a body that are examined
-MOST_PROMPTS, MOST_MESSAGES = 64, 10_000
-MOST_SAMPLES, MOST_STOPS, MOST_BIASES = 128, 16, 1024
+MOST_PROMPTS = 64
+MOST_MESSAGES = 10_000
+MOST_SAMPLES = 128
+MOST_STOPS = 16
+MOST_BIASES = 1024
 MOST_ROWS = 256  # of a forward for one text, and of any number among a method's options
 Text = Annotated[str, Field(max_length=10_000_000)]
 Stop = Annotated[str, Field(max_length=1000)]  # "" stops nothing
@@ -32,7 +35,8 @@ TokenIds = Annotated[list[TokenId], Field(min_length=1, max_length=1 << 20, fail
 
 
 ANY = "any value"  # of a field that is for the provider's own records
-EVERYWHERE: dict[str, tuple[Any, ...]] = {
+# fields of both kinds of completions that are not served, with the values that change nothing
+UNSERVED: dict[str, tuple[Any, ...]] = {
     "metadata": (ANY,),
     "prompt_cache_key": (ANY,),
     "prompt_cache_retention": (ANY,),
@@ -184,7 +188,7 @@ class Common(Strict):
 class Completion(Common):
     """`POST /v1/completions`: prompts are continued as they are."""
 
-    UNSERVED: ClassVar = {**EVERYWHERE, "best_of": (1,), "suffix": ("",), "echo": (False,)}
+    UNSERVED: ClassVar = {**UNSERVED, "best_of": (1,), "suffix": ("",), "echo": (False,)}
 
     prompt: (
         Text
@@ -228,7 +232,7 @@ class Message(Strict):
         | None
     ) = None
     name: Annotated[str, Field(max_length=1000)] | None = None
-    # what clients send back of an answer
+    # what clients send back of an answer: accepted where it is empty
     refusal: None = None
     annotations: Empty | None = None
     audio: None = None
@@ -257,16 +261,16 @@ class Message(Strict):
         if not isinstance(content, str):
             content = "\n".join(part.text for part in content)
         role = "system" if self.role == "developer" else self.role
-        others = {"name": self.name, "reasoning_content": self.reasoning_content}
-        stated = {key: value for key, value in others.items() if value is not None}
-        return {"role": role, "content": content, **stated}
+        optional = {"name": self.name, "reasoning_content": self.reasoning_content}
+        present = {key: value for key, value in optional.items() if value is not None}
+        return {"role": role, "content": content, **present}
 
 
 Messages = Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)]
 
 
 def _check_ending(body: ChatCompletion | Tokenize) -> None:
-    """A last message goes on, or a new one begins."""
+    """Refuse a body whose last message is to go on and to be followed by a new one."""
     if body.continue_final_message and body.add_generation_prompt:
         raise PydanticCustomError(
             "ending", "continue_final_message goes with add_generation_prompt: false"
@@ -277,7 +281,7 @@ class ChatCompletion(Common):
     """`POST /v1/chat/completions`: an answer to a conversation, through the chat template."""
 
     UNSERVED: ClassVar = {
-        **EVERYWHERE,
+        **UNSERVED,
         "audio": (),
         "function_call": ("none",),
         "functions": ([],),
@@ -379,4 +383,4 @@ def _among(value: Any, harmless: tuple[Any, ...]) -> bool:
     """Whether a value is null or one of those that change nothing, its type included."""
     if value is None or ANY in harmless:
         return True
-    return json.dumps(value) in [json.dumps(each) for each in harmless]
+    return json.dumps(value) in map(json.dumps, harmless)

@@ -177,7 +177,7 @@ class CompletionWriter(Writer):
                 "tokens": Rows(self.shown(token.token_id) for token in logprobs),
                 "token_logprobs": Rows(token.logprob for token in logprobs),
                 "top_logprobs": Rows(
-                    {self.shown(other): value for other, value in token.top.items()}
+                    {self.shown(likely): logprob for likely, logprob in token.top.items()}
                     for token in logprobs
                 ),
                 "text_offset": starts,
@@ -217,7 +217,7 @@ class ChatWriter(Writer):
         return {"content": Rows(map(self._described, logprobs)), "refusal": None}
 
     def _described(self, token: TokenLogprobs) -> Document:
-        top = [self._token(other, value) for other, value in token.top.items()]
+        top = [self._token(likely, logprob) for likely, logprob in token.top.items()]
         return {**self._token(token.token_id, token.logprob), "top_logprobs": top}
 
     def _token(self, token: int, logprob: float) -> Document:

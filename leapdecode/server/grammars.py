@@ -57,7 +57,8 @@ def grammar_of(body: Completion | ChatCompletion) -> str | None:
 
     Raises `OptionError`.
     """
-    response_format, structure = body.response_format, body.structured_outputs
+    response_format = body.response_format
+    structure = body.structured_outputs
     if response_format is not None and response_format.type != "text" and structure is not None:
         raise OptionError("give response_format or structured_outputs, not both")
     if response_format is not None and response_format.type == "json_object":

@@ -136,7 +136,8 @@ class Jobs:
 
     def _length(self, max_tokens: int | None, prompts: list[list[int]]) -> int:
         """Most tokens of an answer: `max_tokens`, as far as the model's context reaches."""
-        most, context = self.settings.max_tokens, self.llm.runner.max_length
+        most = self.settings.max_tokens
+        context = self.llm.runner.max_length
         if max_tokens is not None and max_tokens > most:
             raise Failure(400, f"max_tokens may be at most {most:,} on this server", "max_tokens")
         return min(max_tokens or most, context - min(map(len, prompts)))

@@ -33,7 +33,8 @@ class Rows:
 
     def append(self, tokens: Sequence[int], position: int, block: int = CLEAN) -> int:
         """Add tokens from `position` on, clean text or a noisy block; returns the first's row."""
-        row, count = len(self), len(tokens)
+        row = len(self)
+        count = len(tokens)
         self.ids += tokens
         self.positions += range(position, position + count)
         self.blocks += [block] * count
@@ -81,16 +82,16 @@ def block_mask(
     0 is visible and the dtype's minimum is hidden. Layers with a sliding window of `w` do not see
     keys `w` or more positions back.
     """
-    seen = visible(rows, keys)
+    visible_keys = visible(rows, keys)
     distance = rows.positions[:, :, None] - keys.positions[:, None, :]
     masks = {
-        kind: additive(seen & (distance < window) if window else seen, dtype)
+        kind: additive(visible_keys & (distance < window) if window else visible_keys, dtype)
         for kind, window in form.windows
     }
     return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
-def additive(seen: Tensor, dtype: torch.dtype) -> Tensor:
+def additive(visible_keys: Tensor, dtype: torch.dtype) -> Tensor:
     """A bool mask [B, R, S] as [B, 1, R, S] of zeros and the dtype's minimum."""
-    mask = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
-    return mask.masked_fill_(~seen, torch.finfo(dtype).min)[:, None]
+    mask = torch.zeros(visible_keys.shape, dtype=dtype, device=visible_keys.device)
+    return mask.masked_fill_(~visible_keys, torch.finfo(dtype).min)[:, None]

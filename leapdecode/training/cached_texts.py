@@ -28,7 +28,8 @@ class CachedTexts:
     """
 
     def __init__(self, runner: Runner, texts: Sequence[Sequence[int]], max_rows: int) -> None:
-        self.runner, self.texts = runner, texts
+        self.runner = runner
+        self.texts = texts
         self.length = max(map(len, texts))
         self.cache = runner.cache(len(texts), self.length + max_rows)
 
@@ -86,7 +87,8 @@ class CachedTexts:
         slots from `first_slot` on. Rows are aligned at their ends; padding stands in the slots
         behind them.
         """
-        runner, device = self.runner, self.runner.device
+        runner = self.runner
+        device = self.runner.device
         ids, places = padded([rows[number] for number in part], device)
         longest = ids.shape[1]
         num_padded = torch.tensor([longest - len(rows[number]) for number in part], device=device)

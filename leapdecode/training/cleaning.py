@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from leapdecode.errors import OptionError
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-TOKENS, SENTENCES = "repeated tokens", "repeated sentences"
+TOKENS = "repeated tokens"
+SENTENCES = "repeated sentences"
 
 
 @dataclass(frozen=True)

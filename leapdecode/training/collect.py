@@ -88,7 +88,8 @@ def collect(
     }
     manifest = Manifest(folder, manifest_settings, resume)
     yield from manifest.shards
-    num_done, size = len(manifest.shards), settings.shard
+    num_done = len(manifest.shards)
+    size = settings.shard
     numbered = list(enumerate(prompts))
     missing = [
         numbered[start : start + size] for start in range(num_done * size, len(prompts), size)

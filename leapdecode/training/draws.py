@@ -15,7 +15,8 @@ from leapdecode.training.losses import first_difference
 from leapdecode.training.packing import NoisyState, Packed, State, pack
 
 POOL = 50  # batches whose rows are sorted by length together
-CONSISTENCY, JACOBI_FORCING = "cllm", "jacobi-forcing"
+CONSISTENCY = "cllm"
+JACOBI_FORCING = "jacobi-forcing"
 RECIPES = (CONSISTENCY, JACOBI_FORCING)
 LOSSES = ("global", "local")
 
@@ -69,7 +70,8 @@ class Draws:
 
     def _fill_in(self) -> None:
         """Defaults that depend on other options; raises `OptionError` for what these rule out."""
-        local, forcing = self.loss == "local", self.recipe == JACOBI_FORCING
+        local = self.loss == "local"
+        forcing = self.recipe == JACOBI_FORCING
         unchanged = "--loss local, which takes states as they are"
         for name, usual, unused, way_out in (
             ("augment", 0.1, 0.0 if local else None, unchanged),
@@ -102,7 +104,8 @@ class Draws:
         the trajectory, so it has no next state.
         """
         index = int((len(trajectory) - 1) * rng.random() ** self.early)
-        state, fixed = trajectory[index], trajectory[-1]
+        state = trajectory[index]
+        fixed = trajectory[-1]
         if self.loss == "local":
             return NoisyState(start, state, fixed, trajectory[index + 1])
         return NoisyState(start, self.changed(state, fixed, row.prompt, rng), fixed)

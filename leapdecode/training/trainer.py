@@ -45,7 +45,8 @@ class ConsistencyTrainer(Trainer):  # type: ignore[misc]
         self.args._n_gpu = min(self.args.n_gpu, 1)  # packed batches cannot be split over devices
         for callback in (PrinterCallback, ProgressCallback):
             self.remove_callback(callback)
-        self.began, self.sums = time.perf_counter(), self._no_sums()
+        self.began = time.perf_counter()
+        self.sums = self._no_sums()
 
     def _no_sums(self) -> torch.Tensor:
         """Sums over a step's batches: loss, consistency, AR, tokens, learnt positions, batches."""

@@ -196,7 +196,8 @@ def stationary(trajectory: Trajectory) -> int:
     """Stationary tokens of a block. The right tokens of the initial guess were not predicted, so
     they count from the first iteration on.
     """
-    fixed, states = trajectory[-1], trajectory[1:]
+    fixed = trajectory[-1]
+    states = trajectory[1:]
     return sum(_is_stationary(position, states, fixed) for position in range(len(fixed)))
 
 

@@ -212,7 +212,8 @@ def finish(measuring: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
     from leapdecode_bench.measure.perplexity import perplexities
     from leapdecode_bench.measure.results import render
 
-    runner, batch = measuring.llm.runner, measuring.batch_size
+    runner = measuring.llm.runner
+    batch = measuring.batch_size
     costs = [asdict(cost) for cost in row_costs(runner, batch)]
     measured: dict[str, Any] = {
         "row_costs": costs,

@@ -62,10 +62,10 @@ def measure_bench(bench: Any, store: Any, program: str = "leapdecode", make: Any
 
 def resuming(arguments: list[str], folder: Path, program: str = "leapdecode") -> str:
     """The command that goes on with a stopped run of `arguments`."""
-    more = [] if "--resume" in arguments else ["--resume"]
-    named = any(argument.partition("=")[0] == "--output" for argument in arguments)
-    more += [] if named else ["--output", str(folder)]
-    return f"{program} {shlex.join([*arguments, *more])}"
+    added = [] if "--resume" in arguments else ["--resume"]
+    has_output = any(argument.partition("=")[0] == "--output" for argument in arguments)
+    added += [] if has_output else ["--output", str(folder)]
+    return f"{program} {shlex.join([*arguments, *added])}"
 
 
 def results_folder(output: Path | None, resume: bool, root: str) -> Path:

@@ -66,7 +66,9 @@ def _trees(preset: str, models: Models, tasks: Sequence[str], options: Mapping[s
         "budget": "none", "strategies": list(ROWS),
     }  # fmt: skip
     every = [usual | cell for cell in tree_settings(preset, task=list(tasks))]
-    output, resume, json = options["output"], options["resume"], options["json"]
+    output = options["output"]
+    resume = options["resume"]
+    json = options["json"]
     compare_cells(models, every, fixed, output, resume, json, True, options["ray"])
 
 
@@ -84,7 +86,9 @@ def _answers(preset: str, models: Models, tasks: Sequence[str], options: Mapping
         "seeds": 100, "preset": preset,
     }  # fmt: skip
     study = {"study": "comparison", "tasks": list(tasks)}
-    output, resume, json = options["output"], options["resume"], options["json"]
+    output = options["output"]
+    resume = options["resume"]
+    json = options["json"]
     compare_tasks(models, settings, study, tasks, output, resume, json, options["ray"])
 
 

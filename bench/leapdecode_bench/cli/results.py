@@ -8,7 +8,8 @@ import typer
 from leapdecode.cli.common import console, print_line
 
 # columns of the terminal that a name or a number has before it is folded
-MOST_NAME, MOST_NUMBER = 14, 9
+MOST_NAME = 14
+MOST_NUMBER = 9
 
 
 def show(report: dict[str, Any], folder: Path) -> None:

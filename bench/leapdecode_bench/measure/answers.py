@@ -30,7 +30,8 @@ class Answers:
         """One text of a contender; sets without a judge have none."""
         if not workload.answers:
             return
-        turn, counts = workload.turns[number], outcome.counts
+        turn = workload.turns[number]
+        counts = outcome.counts
         line = {
             **turn._asdict(), "format": workload.answers, "label": label, "text": outcome.text,
             "new_tokens": len(outcome.token_ids), "wall_time": seconds,
@@ -62,7 +63,8 @@ class Answers:
 
     def _lines(self) -> list[Kept]:
         """The kept texts; cut-off lines are left out."""
-        path, answers = self.folder / TURNS, list[Kept]()
+        path = self.folder / TURNS
+        answers = list[Kept]()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
             try:

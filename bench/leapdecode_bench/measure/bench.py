@@ -93,7 +93,8 @@ class Bench:
         return task, turn
 
     def _units(self, workload: Workload) -> list[range]:
-        count, size = len(workload.prompts), self.batch_size
+        count = len(workload.prompts)
+        size = self.batch_size
         return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
     def run(self, done: set[Key]) -> Iterator[list[Record]]:
@@ -104,7 +105,8 @@ class Bench:
         for workload in self.workloads:
             if not any(self._missing(workload, turn, done) for turn in range(self.rounds)):
                 continue
-            sampling, warm = workload.sampling or self.sampling, set[int]()
+            sampling = workload.sampling or self.sampling
+            warm = set[int]()
             for turn in range(self.rounds):
                 for numbers in self._units(workload):
                     if len(numbers) not in warm:  # a smaller last batch has its own row costs
@@ -203,7 +205,8 @@ class Bench:
         Sampled texts of a peer or of the rejection verifier are not counted: they are other draws
         of the same law. Neither are texts of other weights.
         """
-        token_ids, result = outcome.token_ids, outcome.result
+        token_ids = outcome.token_ids
+        result = outcome.result
         if not outcome.compared or (result is None and not sampling.greedy):
             return
         ended = bool(token_ids) and token_ids[-1] in self.llm.end_tokens

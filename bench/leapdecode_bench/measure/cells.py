@@ -25,7 +25,8 @@ def shared_options(methods: list[str]) -> dict[str, list[str]]:
 
 def short_names(methods: list[str]) -> list[str]:
     """The names without shared options: what is left tells the variants apart."""
-    shared, parts = shared_options(methods), [name.split(":") for name in methods]
+    shared = shared_options(methods)
+    parts = [name.split(":") for name in methods]
     return [
         ":".join([kind, *[option for option in options if option not in shared.get(kind, [])]])
         for kind, *options in parts

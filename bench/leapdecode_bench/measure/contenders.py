@@ -95,10 +95,8 @@ class Ours:
         self, prompts: Sequence[list[int]], sampling: SamplingParams, batch_size: int
     ) -> list[Outcome]:
         """Decode a unit of prompts, `batch_size` at a time."""
-        requests, options = (
-            list[Any](prompts),
-            {k: v for k, v in self.options.items() if k != "exact"},
-        )
+        requests = list[Any](prompts)
+        options = {k: v for k, v in self.options.items() if k != "exact"}
         results = self.llm.generate(
             requests, method=self.method, sampling=sampling, batch_size=batch_size, **options
         )

@@ -67,7 +67,8 @@ def _rows(kind: str, turns: Turns, contenders: Sequence[Mapping[str, Any]]) -> l
         not_looping = {
             turn: record for turn, record in records.items() if record.repeated <= LOOPING
         }
-        counted, verdicts = list(records.values()), [record.verdicts for record in records.values()]
+        counted = list(records.values())
+        verdicts = [record.verdicts for record in records.values()]
         rows.append(
             {
                 "kind": kind,

@@ -52,14 +52,13 @@ def figure_speedup(report: Report) -> "Figure | None":
     rows = [row for row in compared if row["speedup"] is not None]
     if not rows:
         return None
-    methods, colour = distinct(rows, "method"), colours(distinct(report["rows"], "method"))
+    methods = distinct(rows, "method")
+    colour = colours(distinct(report["rows"], "method"))
     figure, places = panels(distinct(rows, "task"), methods, columns=3)
     for row in rows:
-        axes, line, (low, high) = (
-            places[row["task"]],
-            methods.index(row["method"]),
-            row["speedup_interval"],
-        )
+        axes = places[row["task"]]
+        line = methods.index(row["method"])
+        low, high = row["speedup_interval"]
         axes.barh(line, row["speedup"], height=0.66, color=colour[row["method"]])
         axes.plot([low, high], [line, line], color=INK, linewidth=1.2, solid_capstyle="butt")
         value = f"{row['speedup']:.2f}x"
@@ -80,7 +79,8 @@ def figure_speedup(report: Report) -> "Figure | None":
 
 def shares(row: Report) -> list[float]:
     """Share of the steps by accepted length, from 0 to `LONGEST` and more."""
-    shares_of_steps, steps = [0.0] * (LONGEST + 1), sum(row["accepted_lengths"].values())
+    shares_of_steps = [0.0] * (LONGEST + 1)
+    steps = sum(row["accepted_lengths"].values())
     for length, times in row["accepted_lengths"].items():
         shares_of_steps[min(int(length), LONGEST)] += times / steps
     return shares_of_steps
@@ -91,12 +91,14 @@ def figure_accepted(report: Report) -> "Figure | None":
     rows = [row for row in report["rows"] if row["method"] != BASELINE and row["accepted_lengths"]]
     if not rows:
         return None
-    methods, colour = distinct(rows, "method"), colours(distinct(report["rows"], "method"))
+    methods = distinct(rows, "method")
+    colour = colours(distinct(report["rows"], "method"))
     figure, places = panels(distinct(rows, "task"), methods, columns=4, room=0.25)
     longest = max(int(length) for row in rows for length in row["accepted_lengths"])
     highest = max(max(shares(row)) for row in rows)
     for row in rows:
-        axes, line = places[row["task"]], methods.index(row["method"])
+        axes = places[row["task"]]
+        line = methods.index(row["method"])
         # upwards: the y axis grows downwards
         heights = [-0.85 * share / highest for share in shares(row)]
         axes.bar(range(LONGEST + 1), heights, 0.8, bottom=line + 0.4, color=colour[row["method"]])
@@ -118,9 +120,11 @@ def figure_rows(report: Report) -> "Figure | None":
     if not rows:
         return None
     figure, axes = chart(7.5, 4.5)
-    tasks, methods = distinct(rows, "task"), distinct(rows, "method")
+    tasks = distinct(rows, "task")
+    methods = distinct(rows, "method")
     for order, row in enumerate(rows):
-        style, number = style_of(tasks.index(row["task"])), methods.index(row["method"]) + 1
+        style = style_of(tasks.index(row["task"]))
+        number = methods.index(row["method"]) + 1
         point = row["rows_per_forward"], row["tokens_per_forward"]
         axes.plot(
             *point,

@@ -104,7 +104,9 @@ def _prompts(
     notes: list[str],
 ) -> tuple[list[list[int]], list[Item], list[Turn]]:
     """The prompts that `llm` can decode as ids, the item of each, and of conversations the turn."""
-    prompts, items_of_prompts, turns = list[list[int]](), list[Item](), list[Turn]()
+    prompts = list[list[int]]()
+    items_of_prompts = list[Item]()
+    turns = list[Turn]()
     for number, item in enumerate(items, 1):
         try:
             for turn, ids in enumerate(_of_item(public_set, item, llm, sampling)):

@@ -41,7 +41,8 @@ def publish(
     """
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
-    pictures, files = dict[str, Picture](), list[Path]()
+    pictures = dict[str, Picture]()
+    files = list[Path]()
     for name, (caption, svg, png) in drawn(figures).items():
         pictures[name] = Picture(inline(svg, name, caption), f"plots/{name}.png", caption)
         files.append(write_file(folder / "plots" / f"{name}.svg", svg.encode()))

@@ -65,7 +65,8 @@ def from_records(store: Store) -> dict[str, Any]:
 
     A line that an interrupted run cut off does no harm once its round was measured again.
     """
-    run, records = read_json(store.folder / RUN), store.read()
+    run = read_json(store.folder / RUN)
+    records = store.read()
     contenders = contenders_of(run.pop("contenders", None), store.folder / RUN)
     whole = complete(records, contenders)
     lost = store.damaged()
@@ -104,5 +105,6 @@ def from_document(path: Path) -> dict[str, Any]:
 
 def write_files(report: dict[str, Any], folder: Path) -> list[Path]:
     """Write the document, its pages and its plots into `folder`."""
-    page, figures = partial(blocks, report), plots.figures(report)
+    page = partial(blocks, report)
+    figures = plots.figures(report)
     return publish(folder / RESULTS, title(report), report, page, figures)

@@ -45,7 +45,9 @@ class Store:
     """
 
     def __init__(self, folder: Path, kind: type = Record, name: str = RECORDS) -> None:
-        self.folder, self.kind, self.name = folder, kind, name
+        self.folder = folder
+        self.kind = kind
+        self.name = name
 
     @classmethod
     def open(cls, root: Path, fixed: Path | None, run: dict[str, Any], resume: bool) -> "Store":

@@ -128,7 +128,8 @@ def speed(records: list[Record], references: list[Record]) -> dict[str, Any]:
         if reference is None:
             continue
         ratios.setdefault(record.unit, []).append(pace(record) / pace(reference))
-        after_first, reference_after_first = after_first_token(record), after_first_token(reference)
+        after_first = after_first_token(record)
+        reference_after_first = after_first_token(reference)
         if after_first and reference_after_first:
             ratio = rate(*after_first) / rate(*reference_after_first)
             ratios_after_first.setdefault(record.unit, []).append(ratio)

@@ -128,16 +128,15 @@ def trial(
     """The figures of one value; prompts of all tasks have equal weight."""
     pairs = dict.fromkeys((record.task, record.unit) for record in plain)
     units = {pair: number for number, pair in enumerate(pairs)}
-    own, baseline, first_value = (
-        [_moved(record, units) for record in group] for group in (records, plain, first)
-    )
-    fast, gain = speed(own, baseline), speed(own, first_value)["speedup"]
+    numbered = [_moved(record, units) for record in records]
+    over_plain = speed(numbered, [_moved(record, units) for record in plain])
+    over_first = speed(numbered, [_moved(record, units) for record in first])
     return Trial(
         name,
         value,
-        fast["speedup"],
-        fast["speedup_interval"],
-        gain,
+        over_plain["speedup"],
+        over_plain["speedup_interval"],
+        over_first["speedup"],
         forward_counts(records)["tokens_per_forward"] or 0.0,
         sum(record.verdicts[2] for record in records),
     )

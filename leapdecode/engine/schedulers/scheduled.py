@@ -92,7 +92,8 @@ class Scheduled(Scheduler):
         if not due and drafting:
             return drafting
         if not due:
-            due, self.round = queue, {request.request.id for request in queue}
+            due = queue
+            self.round = {request.request.id for request in queue}
         verified = due[: self.verify or None]
         self.round -= {request.request.id for request in verified}
         return {"target": verified}

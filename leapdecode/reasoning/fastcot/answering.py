@@ -246,7 +246,8 @@ def answer_question(
     rationale = yield Ask(
         prompt, ("rationale", stream), "rationale", max_tokens, plan.stop, decoder
     )
-    exact, glimpse = rationale.token_ids, rationale.artifacts
+    exact = rationale.token_ids
+    glimpse = rationale.artifacts
     given_up = rationale.finish_reason == "aborted"
     ended = "iterations" if given_up else rationale.finish_reason
     answer_text = None if given_up else trigger.text_behind(rationale.text)
@@ -280,11 +281,13 @@ def ask_answer(
     text goes on; where they only begin it, it begins there.
     """
     answer_text = trigger.text_behind(trigger.text(exact))
-    prompt_ids, shown = prompt + exact, list[int]()
+    prompt_ids = prompt + exact
+    shown = list[int]()
     if answer_text is None:
         start = trigger.find_start(exact, approximate)
         if start is not None:
-            prompt_ids, approximate = prompt + exact[:start], []
+            prompt_ids = prompt + exact[:start]
+            approximate = []
         room = context - len(prompt_ids) - len(trigger.ids) - plan.answer_tokens
         shown = approximate[: max(room, 0)]
         prompt_ids = prompt_ids + shown + list(trigger.ids)

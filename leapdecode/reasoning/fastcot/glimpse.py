@@ -49,7 +49,8 @@ class QuestionJacobi(Jacobi):
     def begin(self, sequence: TokenSequence, context: MethodContext) -> None:
         super().begin(sequence, context)
         if self.question:
-            self.prompt, self.taken = self.question, 0
+            self.prompt = self.question
+            self.taken = 0
             self.guesses = self.top_up([], self.size(), self.initial)
 
 
@@ -81,7 +82,9 @@ class AnswerBranch:
         max_tokens: int,
         confidence: float = 0.0,
     ) -> None:
-        self.trigger, self.ends, self.max_tokens = list(trigger), ends, max_tokens
+        self.trigger = list(trigger)
+        self.ends = ends
+        self.max_tokens = max_tokens
         self.confidence = confidence
         self.guess: list[int] = []
         self.nodes: list[int] = []

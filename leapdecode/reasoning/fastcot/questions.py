@@ -136,7 +136,8 @@ class _Line:
 
     def score(self, answer: str) -> float:
         """1 for the right label, number or words, else 0."""
-        text, right_text = TRIGGER_TEXT + answer, TRIGGER_TEXT + self.answer
+        text = TRIGGER_TEXT + answer
+        right_text = TRIGGER_TEXT + self.answer
         if self.options:
             labels = list(self.options)
             right = final_choice(right_text, labels, self.options)

@@ -6,6 +6,8 @@ from leapdecode.reasoning.search.base import Limits, Search, Step
 DEFAULT = "breadth_first"
 # no object of the base is made
 SEARCHES = Registry(__name__, Search, "search")  # type: ignore[type-abstract]
-names, find, make = SEARCHES.names, SEARCHES.find, SEARCHES.make
+names = SEARCHES.names
+find = SEARCHES.find
+make = SEARCHES.make
 
 __all__ = ["DEFAULT", "Limits", "Search", "Step", "find", "make", "names"]

@@ -26,8 +26,8 @@ def find(name: str) -> TreeTask:
     try:
         return TASKS.instance(name)
     except UnknownName as error:
-        more = "" if public else "; leapdecode-bench has more"
-        raise UnknownName(f"{error} (or the name of a .toml file{more})") from None
+        hint = "" if public else "; leapdecode-bench has more"
+        raise UnknownName(f"{error} (or the name of a .toml file{hint})") from None
 
 
 __all__ = ["Question", "Stage", "Stages", "State", "TreeTask", "find", "names"]

@@ -141,7 +141,9 @@ class Table:
     """
 
     def __init__(self, path: str, name: str, values: dict[str, Any]) -> None:
-        self.path, self.name, self.values = path, name, values
+        self.path = path
+        self.name = name
+        self.values = values
         self.known: set[str] = set()  # fields that were read
 
     def refuse(self, field: str, rule: str) -> NoReturn:

@@ -1,6 +1,7 @@
-"""Comparisons and studies of FastCoT as files: documents, pages and plots: saved time against
-loss, accuracy against iterations (Figures 6 and 8) and against the share of a rationale that is
-left (Figure 5).
+"""Comparisons and studies of FastCoT as files: the document, the page, and its plots.
+
+The plots are saved time against loss, accuracy against iterations (Figures 6 and 8), and accuracy
+against the share of a rationale that is left (Figure 5).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ HOW_TO_READ = (
     "every exact part is what the plain rationale begins with, and all of it where nothing was "
     "cut.",
     "All contenders but cot and cot with a lossless method may answer wrongly where the whole "
-    "rationale would have led to the right answer. That is meant so: they look at a part of it.",
+    "rationale would have led to the right answer, because they read a part of it.",
 )
 PARTS = (
     "Seconds by part (the paper's Table 2). Inference is the target's forwards, guessing the "
@@ -121,11 +122,12 @@ def cache_share(parts: Mapping[str, float]) -> str:
 
 def calibrated(method: str, calibration: Mapping[str, Any]) -> Words:
     """The bound of a method, and how it was found."""
-    most, loss = (f"{100 * calibration[name]:.1f} points" for name in ("max_loss", "loss"))
+    max_loss = f"{100 * calibration['max_loss']:.1f} points"
+    loss = f"{100 * calibration['loss']:.1f} points"
     return Words(
         f"{method}: {calibration['iterations']} iterations, by {calibration['questions']} other "
-        f"questions: the least bound from which on accuracy is at most {most} below that of whole "
-        f"rationales ({percent(calibration['accuracy'])}); at the bound the loss is {loss}."
+        f"questions: the least bound from which on accuracy is at most {max_loss} below that of "
+        f"whole rationales ({percent(calibration['accuracy'])}); at the bound the loss is {loss}."
     )
 
 
@@ -139,8 +141,8 @@ def between(share: float | None, interval: Sequence[float] | None, unit: str) ->
     if share is None or interval is None:
         return NONE
     low, high = interval
-    wide = f" {100 * low:.1f} to {100 * high:.1f}" if low < high else ""
-    return shown(100 * share, "{:.1f}") + unit + wide
+    width = f" {100 * low:.1f} to {100 * high:.1f}" if low < high else ""
+    return shown(100 * share, "{:.1f}") + unit + width
 
 
 def figures_of(report: Mapping[str, Any]) -> Figures:
@@ -179,12 +181,9 @@ def figure_saved(rows: Sequence[Mapping[str, Any]]) -> Figure:
         x, y = ([100 * row[part] for row in rows_of_name] for part in ("loss", "saved_time"))
         axes.plot(x, y, **style, markersize=5, linewidth=1)
         for row, loss, saved in zip(rows_of_name, x, y, strict=True):
-            width, height = row["loss_interval"], row["saved_time_interval"]
-            axes.plot(
-                [100 * end for end in width], [saved, saved], color=style["color"], linewidth=0.5
-            )
-            bar = [100 * end for end in height]
-            axes.plot([loss, loss], bar, color=style["color"], linewidth=0.5)
+            bar = {"color": style["color"], "linewidth": 0.5}
+            axes.plot([100 * end for end in row["loss_interval"]], [saved, saved], **bar)
+            axes.plot([loss, loss], [100 * end for end in row["saved_time_interval"]], **bar)
     axes.axhline(0, color=FAINT, linewidth=1, zorder=0)
     axes.axvline(0, color=FAINT, linewidth=1, zorder=0)
     axes.set_xlabel("loss, in points of accuracy")
@@ -194,9 +193,14 @@ def figure_saved(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def figure_lines(
-    lines: Mapping[str, Line], across: str, level: float | None = None, marks: Sequence[float] = ()
+    lines: Mapping[str, Line],
+    x_label: str,
+    level: float | None = None,
+    marks: Sequence[float] = (),
 ) -> Figure:
-    """Accuracy by name of a line; `level`, and a place `at` for each line, are marked."""
+    """Accuracy, a line per name; an accuracy `level` and a place on the x axis of each line are
+    marked.
+    """
     figure, axes = chart(6.5, 3.2)
     for number, points in enumerate(lines.values()):
         x, y = zip(*points, strict=True)
@@ -206,7 +210,7 @@ def figure_lines(
     for number, mark in enumerate(marks):
         axes.axvline(mark, color=style_of(number)["color"], linewidth=0.5)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(across)
+    axes.set_xlabel(x_label)
     axes.set_ylabel("accuracy, %", color=INK)
     add_legend(figure, [(style_of(number), name) for number, name in enumerate(lines)])
     return figure
@@ -278,11 +282,12 @@ def study_document(
 
 def write_study(folder: Path, report: Mapping[str, Any], name: str, summary: str) -> None:
     """The document, the page and its plot."""
-    study, rows = STUDIES[name], report["rows"]
+    study = STUDIES[name]
+    rows = report["rows"]
     columns = study.columns
     first = next(iter(columns.values()))
-    of = f" on {report['task']}" if report["task"] else ""
-    title = f"{report['run']['model']}: {report['preset']}{of}"
+    task = f" on {report['task']}" if report["task"] else ""
+    title = f"{report['run']['model']}: {report['preset']}{task}"
 
     def page(pictures: Pictures) -> list[Block]:
         table = table_of(columns, sorted(rows, key=first))

@@ -72,7 +72,8 @@ def corrupt(
     tokens: Sequence[int], left: float, pattern: str, pad: int, rng: random.Random
 ) -> list[int]:
     """A rationale in which only a share of the tokens is left; the others are a pad token."""
-    num_left, positions = round(left * len(tokens)), range(len(tokens))
+    num_left = round(left * len(tokens))
+    positions = range(len(tokens))
     lost_positions = (
         positions[num_left:] if pattern == END else rng.sample(positions, len(tokens) - num_left)
     )

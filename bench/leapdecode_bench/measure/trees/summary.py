@@ -36,7 +36,8 @@ def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
     95% interval. Shares and means are over all questions.
     """
     all_records = list(records.values())
-    seconds, tokens = total(all_records, "seconds"), total(all_records, "tokens")
+    seconds = total(all_records, "seconds")
+    tokens = total(all_records, "tokens")
     scores = [record.score for record in all_records if record.score is not None]
     both = sorted(set(records) & set(serial_records))
     ratios = [rate(records[number]) / rate(serial_records[number]) for number in both]

@@ -14,7 +14,9 @@ def counts(draw: Draw) -> Puzzle:
     than = draw.form(text["than"])
     steps = [draw.say(text["first"], **opening)]
     for index in range(1, len(people)):
-        a, b, gap = people[index], people[index - 1], numbers[index] - numbers[index - 1]
+        a = people[index]
+        b = people[index - 1]
+        gap = numbers[index] - numbers[index - 1]
         more, sign = ("more", "+") if gap > 0 else ("fewer", "-")
         facts.append(than.format(a=a, b=b, d=abs(gap), w=more, g=goods))
         worked_out = f"{numbers[index - 1]} {sign} {abs(gap)} = {numbers[index]}"
@@ -70,7 +72,8 @@ def budget(draw: Draw) -> Puzzle:
     cost = draw.form(text["cost"])
     facts = [gain.format(a=who, n=have, m=more)]
     facts += [cost.format(t=thing, p=price, a=who) for thing, price in rows]
-    answer, wrong = f"the {things[index]}", [f"the {thing}" for thing in but(things, things[index])]
+    answer = f"the {things[index]}"
+    wrong = [f"the {thing}" for thing in but(things, things[index])]
     question = draw.question(answer, wrong, text.asks["thing"], a=who, w=goal)
     steps = [text["sum"].format(a=who, n=have, m=more, total=total)]
     for thing, price in rows:

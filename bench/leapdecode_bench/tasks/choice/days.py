@@ -14,7 +14,8 @@ def calendar(draw: Draw) -> Puzzle:
     if goal == "days":
         return days_between(draw, events, on, days[0])
     away, hops = draw.form(text["away"]), 1 if goal == "day" else 2
-    statements, steps = [], [capital(text["start"].format(a=events[0], d=names[days[0]]))]
+    statements = []
+    steps = [capital(text["start"].format(a=events[0], d=names[days[0]]))]
     for index in range(hops):
         side, gap = draw.form(["after", "before"]), draw.rng.randint(2, 4)
         passed = days_passed(days[index], gap, side)
@@ -62,7 +63,8 @@ def free_days(draw: Draw) -> Puzzle:
     text = texts("days")["free_days"]
     people = draw.sample(words().names, draw.form([2, 3]))
     days = draw.sample(words().days, 5 if len(people) == 2 else 4)
-    answer, other_days = days[0], days[1:]
+    answer = days[0]
+    other_days = days[1:]
     # Who cannot come on each of the other days.
     missing = draw.shuffled([people[index % len(people)] for index in range(len(other_days))])
     away = list(zip(other_days, missing, strict=True))
@@ -98,7 +100,8 @@ def busy_days(draw: Draw) -> Puzzle:
     split = draw.rng.randint(1, len(other_days) - 1)
     mixed = draw.shuffled(other_days)
     busy = [listed(in_order(part)) for part in (mixed[:split], mixed[split:])]
-    intro, pattern = draw.form(text["intro"]), draw.form(text["busy"])
+    intro = draw.form(text["intro"])
+    pattern = draw.form(text["busy"])
     listed_days = listed(days, "or" if "meet" in intro else "and")
     facts = [intro.format(a=people[0], b=people[1], n=size, d=listed_days)]
     rows = list(zip(people, busy, strict=True))

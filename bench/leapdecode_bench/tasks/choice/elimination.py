@@ -24,7 +24,8 @@ def elimination(draw: Draw) -> Puzzle:
     facts = [capital(intro.format(p=who, t=what, **verbs)), *draw.arranged(statements)]
     owned = [things[number] for number in FOUND[clue]]
     target = 2 if clue == "two known" else draw.form([2, 1])
-    person, thing = people[target], owned[target]
+    person = people[target]
+    thing = owned[target]
     names = dict(zip(("a", "b", "c", "first", "second", "third"), people + owned, strict=True))
     steps = elimination_steps(draw, clue, target, names | verbs)
     conclusion = text["said"].format(a=person, t=thing, **verbs)

@@ -14,7 +14,8 @@ def kinds_of(draw: Draw) -> Puzzle:
     pool = getattr(words(), trait["pool"])
     depth = draw.form([2, 1, 3])
     made_up = draw.sample(words().kinds, depth + 3)
-    chain, other_kinds = made_up[: depth + 1], made_up[depth + 1 :]
+    chain = made_up[: depth + 1]
+    other_kinds = made_up[depth + 1 :]
     answer, *wrong = draw.sample(pool, 3 if draw.form([True, False]) else 2)
     is_a, every = draw.form(text["is_a"])
     traits = [(chain[-1], answer), *zip(other_kinds, wrong, strict=False)]
@@ -46,7 +47,8 @@ def rules(draw: Draw) -> Puzzle:
     places = draw.sample(words().places, 2 * levels)
     now, other_weather = draw.shuffled(draw.form(text["weather"]))
     rule = draw.form(text["rule"])
-    holds, fails = [now], [other_weather]
+    holds = [now]
+    fails = [other_weather]
     for index, who in enumerate(people):
         holds.append(text["goes"].format(who=who, p=places[2 * index]))
         fails.append(text["goes"].format(who=who, p=places[2 * index + 1]))

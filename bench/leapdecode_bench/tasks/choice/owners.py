@@ -52,7 +52,8 @@ def swaps(draw: Draw) -> Puzzle:
     goal = draw.form(["what", "who"])
     conclusion = text["said"][goal].format(a=person, t=thing, c=has[person])
     if goal == "what":
-        answer, wrong = has[person], [has[name] for name in other_people]
+        answer = has[person]
+        wrong = [has[name] for name in other_people]
         question = draw.question(answer, wrong, text.asks["what"], a=person, t=thing)
         return Puzzle(facts, question, steps, conclusion, answer, wrong, words().colours)
     question = draw.question(person, other_people, text.asks["who"], c=has[person], t=thing)

@@ -64,11 +64,14 @@ class Choice(Task):
             rng, split, family, None if kind == "multiple" else label == "yes"
         )
         steps = [*puzzle.steps, conclusion(draw, puzzle)]
-        reply, question, texts = label, puzzle.question, dict[str, str]()
+        reply = label
+        question = puzzle.question
+        texts = dict[str, str]()
         if kind == "multiple":
             texts = options(draw, puzzle, label)
             lettered = (f"({letter}) {text}" for letter, text in texts.items())
-            reply, question = puzzle.answer, " ".join([question, *lettered])
+            reply = puzzle.answer
+            question = " ".join([question, *lettered])
         else:
             steps.append(verdict(draw, puzzle))
         skeleton = f"{family.__name__}/{kind}/{'.'.join(map(str, draw.marks))}"

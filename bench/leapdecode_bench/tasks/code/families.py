@@ -1,7 +1,7 @@
 """Small functions outside the grammar: each family is one function in several wordings and bodies.
 
-The text of a family is in `families.toml`. What it must return (never found by running a body) and
-arguments to try it on stand here, all by its first name.
+The texts of a family are in `families.toml`. Here are, by its first name, arguments to try it on
+(`INPUTS`) and what it must return for them (`REFERENCES`), which no body of it computes.
 """
 
 import contextlib
@@ -199,7 +199,8 @@ def steps_to_one(n: int) -> int:
     """The number of Collatz steps from `n` to 1."""
     steps = 0
     while n != 1:
-        n, steps = (n // 2 if n % 2 == 0 else 3 * n + 1), steps + 1
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
     return steps
 
 
@@ -251,7 +252,7 @@ TEXTS: dict[str, Callable[..., Any]] = {
     "capitalise_words": lambda s: " ".join(word.capitalize() for word in s.split()),
     "swap_ends": lambda s: s if len(s) < 2 else s[-1] + s[1:-1] + s[0],
     "group_by_length": by_length,
-    "lengths": lambda given: {word: len(word) for word in given},
+    "lengths": lambda words: {word: len(word) for word in words},
     "are_anagrams": lambda a, b: sorted(a) == sorted(b),
 }
 LISTS: dict[str, Callable[..., Any]] = {
@@ -279,14 +280,14 @@ TWO_LISTS: dict[str, Callable[..., Any]] = {
     "interleave": lambda a, b: [item for both in zip(a, b, strict=True) for item in both],
 }
 TABLES: dict[str, Callable[..., Any]] = {
-    "invert": lambda given: {value: key for key, value in given.items()},
-    "best_key": lambda given: max(given, key=given.get),
-    "keep_above": lambda given, limit: {k: v for k, v in given.items() if v > limit},
+    "invert": lambda table: {value: key for key, value in table.items()},
+    "best_key": lambda table: max(table, key=table.get),
+    "keep_above": lambda table, limit: {k: v for k, v in table.items() if v > limit},
     "merge": added,
 }
 REFERENCES = {**NUMBERS, **TEXTS, **LISTS, **TWO_LISTS, **TABLES}
 
-# What a documentation leaves open at 0 or at nothing, or what would never end there.
+# Families whose documents leave open what happens at an edge, or that would never end there.
 OPEN_EDGES = frozenset(("gcd", "lcm", "clamp", "rotate", "transpose", "collatz"))
 # Nothing, zero, one, the square of a prime.
 EDGES: dict[type, list[Any]] = {int: [0, 1, 2, 25], list: [[]], str: ["", "a"], dict: [{}]}

@@ -24,7 +24,8 @@ def place_phrase(rng: random.Random, plan: Plan) -> str:
 
 def elements_phrase(rng: random.Random, plan: Plan, article: bool) -> str:
     """The elements: "the even numbers in values", "numbers in values that are greater than 5"."""
-    noun, place = plan.source.noun[1], " " + place_phrase(rng, plan)
+    noun = plan.source.noun[1]
+    place = " " + place_phrase(rng, plan)
     the = "the " if article else ""
     predicate = plan.predicate
     if predicate is None:
@@ -46,7 +47,8 @@ def elements_phrase(rng: random.Random, plan: Plan, article: bool) -> str:
 def claim_phrase(rng: random.Random, plan: Plan) -> str:
     """One element and its property: "number in values is even"."""
     assert plan.predicate is not None
-    predicate, place = plan.predicate, place_phrase(rng, plan)
+    predicate = plan.predicate
+    place = place_phrase(rng, plan)
     if predicate.verbs:
         ending = predicate.verbs[0]
     else:

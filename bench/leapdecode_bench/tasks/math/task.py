@@ -108,7 +108,8 @@ def _sub_answer(rng: random.Random, problem: Problem, number: int) -> Example:
 
 def _value(rng: random.Random, problem: Problem, number: int) -> Example:
     """A step's answer, right or wrong, to value."""
-    right, last = problem.steps[number].sum, number == len(problem.steps) - 1
+    right = problem.steps[number].sum
+    last = number == len(problem.steps) - 1
     is_right = rng.random() < 0.5
     mistake, given_sum = ("", right) if is_right else spoil(rng, right)
     value = rng.choice(((9, 10) if last else (7, 8)) if is_right else WRONG_VALUES[mistake])

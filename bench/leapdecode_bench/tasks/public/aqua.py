@@ -21,7 +21,8 @@ class Aqua(Choice):
 
     def item(self, row: Row) -> Item:
         """The question with its options; the right label."""
-        question, key = row.text("question").strip(), row.text("correct").strip()
+        question = row.text("question").strip()
+        key = row.text("correct").strip()
         matches = [_OPTION.match(option) for option in row.texts("options", least=2)]
         if not all(matches):
             row.refuse("options", 'must be texts as "A)21"')

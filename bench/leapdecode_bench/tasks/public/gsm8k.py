@@ -24,7 +24,8 @@ class Gsm8k(Reasoned):
 
     def item(self, row: Row) -> Item:
         """The question; the number behind "####"."""
-        text, answer = row.text("question"), row.text("answer")
+        text = row.text("question")
+        answer = row.text("answer")
         match = _RESULT.search(answer)
         right = final_number(f"the answer is {match.group(1)}") if match else None
         if match is None or right is None:

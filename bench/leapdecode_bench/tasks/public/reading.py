@@ -25,7 +25,8 @@ class Row:
     """A row and where it stands, as "FILE, line 3"."""
 
     def __init__(self, place: str, values: Any) -> None:
-        self.place, self.values = place, values
+        self.place = place
+        self.values = values
 
     def refuse(self, field: str, rule: str) -> NoReturn:
         """Raise a `RowError` that names the row and a field."""

@@ -70,7 +70,9 @@ class Spider(PublicSet):
 
     def item(self, row: Row) -> Item:
         """The tables as they were made, and the question; the query."""
-        question, query, name = row.text("question"), row.text("query"), row.text("db_id")
+        question = row.text("question")
+        query = row.text("query")
+        name = row.text("db_id")
         path = _database(row, name)
         try:
             tables = schema(path)

@@ -36,7 +36,7 @@ class Wordings:
     word_is: dict[str, list[str]]
     against_all: dict[str, list[str]]
     aggregates: dict[str, list[str]]
-    more: dict[str, str]
+    group_sizes: dict[str, str]
 
 
 @functools.cache
@@ -46,7 +46,7 @@ def wordings() -> Wordings:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SqlQuestion:
     """A question, its query, and the numbers in it as (table, column, value)."""
 
     question: str
@@ -71,7 +71,7 @@ class Pick:
         return self.schema.tables[0]
 
     def form(self, choices: Sequence[str]) -> str:
-        """One of `choices`, by its place on record."""
+        """One of `choices`, whose number goes on record."""
         index = self.rng.randrange(len(choices))
         self.marks.append(str(index))
         return choices[index]
@@ -88,19 +88,20 @@ class Pick:
     def value(self, table: Table, column: str) -> int | str:
         """A value that the column holds, but neither the lowest nor the highest number of it."""
         position = table.columns.index(column)
-        held = sorted({row[position] for row in self.rows[table.name]}, key=str)
+        values = sorted({row[position] for row in self.rows[table.name]}, key=str)
         if column in columns().numbers:
-            held = sorted(held, key=int)[1:-1]
-        return self.rng.choice(held)
+            values = sorted(values, key=int)[1:-1]
+        return self.rng.choice(values)
 
-    def ask(self, openers: Sequence[str], sql: str, **parts: str) -> Asked:
+    def ask(self, openers: Sequence[str], sql: str, **parts: str) -> SqlQuestion:
         """The question that one of `openers` makes of its parts."""
         self.opener = self.rng.randrange(len(openers))
-        return Asked(openers[self.opener].format(**parts), f"{sql};", self.literals)
+        return SqlQuestion(openers[self.opener].format(**parts), f"{sql};", self.literals)
 
     def condition(self, table: Table, prefix: str = "", taken: str = "") -> tuple[str, str, str]:
         """A condition on a column other than `taken`: in words, in SQL, and the column."""
-        numbers, words = columns().numbers, columns().words
+        numbers = columns().numbers
+        words = columns().words
         choices = table.of_kind(numbers) + table.of_kind(words)
         column = self.rng.choice([column for column in choices if column != taken])
         value = self.value(table, column)
@@ -123,9 +124,9 @@ class Pick:
         """One to three columns to show, in the schema's order; linking columns are never shown."""
         kinds = (columns().unique, columns().words, columns().numbers)
         selectable = [column for column in table.columns if any(column in kind for kind in kinds)]
-        most = count or self.rng.choice([1, 2, 2, 3])
-        chosen = self.rng.sample(selectable, min(len(selectable), most))
-        return [column for column in selectable if column in chosen]
+        wanted = count or self.rng.choice([1, 2, 2, 3])
+        sampled = self.rng.sample(selectable, min(len(selectable), wanted))
+        return [column for column in selectable if column in sampled]
 
     def whole(self, table: Table) -> str:
         """All rows of a table: "the shops", "every shop"."""
@@ -148,116 +149,127 @@ class Pick:
 
 
 # One kind of question.
-Family = Callable[[Pick], Asked]
+Family = Callable[[Pick], SqlQuestion]
 
 
-def one_condition(pick: Pick) -> Asked:
+def select(selected: Sequence[str], table: Table) -> str:
+    """The head of a query that shows some columns of one table."""
+    return f"SELECT {', '.join(selected)} FROM {table.name}"
+
+
+def one_condition(pick: Pick) -> SqlQuestion:
     """The rows that meet a condition."""
     table = pick.table()
     words, where, _ = pick.condition(table)
     selected = pick.selected(table)
-    sql = f"SELECT {', '.join(selected)} FROM {table.name} WHERE {where}"
+    sql = f"{select(selected, table)} WHERE {where}"
     return pick.ask(wordings().openers, sql, np=listed(selected), x=f"{pick.whole(table)} {words}")
 
 
-def two_conditions(pick: Pick) -> Asked:
+def two_conditions(pick: Pick) -> SqlQuestion:
     """The rows that meet both of two conditions, or either."""
-    table, selected = pick.child, pick.selected(pick.child)
+    table = pick.child
+    selected = pick.selected(pick.child)
     first, where, taken = pick.condition(table)
     second, also, _ = pick.condition(table, taken=taken)
     join = pick.form(["and", "or"])
     either = "either " if join == "or" and pick.form(["", "either"]) else ""
-    sql = f"SELECT {', '.join(selected)} FROM {table.name} WHERE {where} {join.upper()} {also}"
+    sql = f"{select(selected, table)} WHERE {where} {join.upper()} {also}"
     x = f"{pick.whole(table)} {either}{first} {join} {second}"
     return pick.ask(wordings().openers, sql, np=listed(selected), x=x)
 
 
-def between(pick: Pick) -> Asked:
+def between(pick: Pick) -> SqlQuestion:
     """The rows whose number lies between two others."""
     table = pick.child
-    column, selected = pick.column(table, columns().numbers), pick.selected(table)
-    held = sorted(int(row[table.columns.index(column)]) for row in pick.rows[table.name])
-    low, high = held[pick.rng.randint(1, 3)], held[pick.rng.randint(6, len(held) - 2)]
+    column = pick.column(table, columns().numbers)
+    selected = pick.selected(table)
+    values = sorted(int(row[table.columns.index(column)]) for row in pick.rows[table.name])
+    low = values[pick.rng.randint(1, 3)]
+    high = values[pick.rng.randint(6, len(values) - 2)]
     pick.literals.extend((table.name, column, value) for value in (low, high))
     condition = pick.form(wordings().between).format(a=a_or_an(column), c=column, v=low, w=high)
     where = f"{column} BETWEEN {low} AND {high}"
-    sql = f"SELECT {', '.join(selected)} FROM {table.name} WHERE {where}"
-    return pick.ask(
-        wordings().openers, sql, np=listed(selected), x=f"{pick.whole(table)} {condition}"
-    )
+    sql = f"{select(selected, table)} WHERE {where}"
+    x = f"{pick.whole(table)} {condition}"
+    return pick.ask(wordings().openers, sql, np=listed(selected), x=x)
 
 
-def prefix(pick: Pick) -> Asked:
+def prefix(pick: Pick) -> SqlQuestion:
     """The rows whose name starts with a letter."""
     table = pick.table()
-    column, selected = pick.column(table, columns().unique), pick.selected(table, 2)
+    column = pick.column(table, columns().unique)
+    selected = pick.selected(table, 2)
     letter = str(pick.value(table, column))[0]
     condition = pick.form(wordings().prefix).format(c=column, v=letter)
-    sql = f"SELECT {', '.join(selected)} FROM {table.name} WHERE {column} LIKE '{letter}%'"
-    return pick.ask(
-        wordings().openers, sql, np=listed(selected), x=f"{pick.whole(table)} {condition}"
-    )
+    sql = f"{select(selected, table)} WHERE {column} LIKE '{letter}%'"
+    x = f"{pick.whole(table)} {condition}"
+    return pick.ask(wordings().openers, sql, np=listed(selected), x=x)
 
 
-def count(pick: Pick) -> Asked:
+def count(pick: Pick) -> SqlQuestion:
     """The number of rows that meet one condition or two."""
     table = pick.table()
     words, where, taken = pick.condition(table)
     if table is pick.child and pick.form(["one", "two"]) == "two":
         second, also, _ = pick.condition(table, taken=taken)
-        words, where = f"{words} and {second}", f"{where} AND {also}"
+        words = f"{words} and {second}"
+        where = f"{where} AND {also}"
     sql = f"SELECT COUNT(*) FROM {table.name} WHERE {where}"
     return pick.ask(wordings().count, sql, ts=table.plural, k=words)
 
 
-def aggregate(pick: Pick) -> Asked:
+def aggregate(pick: Pick) -> SqlQuestion:
     """The largest, smallest, mean or total number under a condition."""
     table = pick.child
-    column, (function, word) = pick.column(table, columns().numbers), pick.aggregate()
+    column = pick.column(table, columns().numbers)
+    function, word = pick.aggregate()
     words, where, _ = pick.condition(table, taken=column)
     sql = f"SELECT {function}({column}) FROM {table.name} WHERE {where}"
     x = f"{pick.plural(table)} {words}"
     return pick.ask(wordings().openers, sql, np=f"{word} {column}", x=x)
 
 
-def top(pick: Pick) -> Asked:
+def top(pick: Pick) -> SqlQuestion:
     """The first few by a number, some of them under a condition."""
     table = pick.child
-    column, selected = pick.column(table, columns().numbers), pick.selected(table)
+    column = pick.column(table, columns().numbers)
+    selected = pick.selected(table)
     down = pick.form(["DESC", "ASC"])
     best = pick.form((wordings().highest if down == "DESC" else wordings().lowest)[:2])
     number = pick.rng.choice([1, 1, 2, 3, 4])
     words, where = pick.perhaps(["", "where"], table, column)
-    picked = f"SELECT {', '.join(selected)} FROM {table.name}{where}"
-    sql = f"{picked} ORDER BY {column} {down} LIMIT {number}"
+    sql = f"{select(selected, table)}{where} ORDER BY {column} {down} LIMIT {number}"
     noun = table.name if number == 1 else f"{number} {table.plural}"
     x = f"the {noun}{words} with the {best} {column}"
     return pick.ask(wordings().openers, sql, np=listed(selected), x=x)
 
 
-def ordered(pick: Pick) -> Asked:
+def ordered(pick: Pick) -> SqlQuestion:
     """The rows that meet a condition, in order of a number."""
     table = pick.child
-    column, selected = pick.column(table, columns().numbers), pick.selected(table, 2)
+    column = pick.column(table, columns().numbers)
+    selected = pick.selected(table, 2)
     words, where, _ = pick.condition(table)
     down, order = pick.order(column)
-    picked = f"SELECT {', '.join(selected)} FROM {table.name} WHERE {where}"
-    sql = f"{picked} ORDER BY {column} {down}"
+    sql = f"{select(selected, table)} WHERE {where} ORDER BY {column} {down}"
     x = f"{pick.plural(table)} {words}, {order}"
     return pick.ask(wordings().openers, sql, np=listed(selected), x=x)
 
 
-def extreme(pick: Pick) -> Asked:
+def extreme(pick: Pick) -> SqlQuestion:
     """Rows that have the extreme of a group, or that lie on one side of the average."""
     table = pick.child
-    column, selected = pick.column(table, columns().numbers), pick.selected(table)
+    column = pick.column(table, columns().numbers)
+    selected = pick.selected(table)
     against = pick.form(["MAX", "MIN", "AVG"])
     sign = pick.form([">", "<"]) if against == "AVG" else "="
-    pattern, most = pick.form(wordings().against_all[sign]), ""
+    pattern = pick.form(wordings().against_all[sign])
+    most = ""
     if sign == "=":
         most = pick.form(wordings().highest if against == "MAX" else wordings().lowest)
     inner = f"(SELECT {against}({column}) FROM {table.name})"
-    sql = f"SELECT {', '.join(selected)} FROM {table.name} WHERE {column} {sign} {inner}"
+    sql = f"{select(selected, table)} WHERE {column} {sign} {inner}"
     x = f"{pick.plural(table)} {pattern.format(c=column, m=most)}"
     return pick.ask(wordings().openers, sql, np=listed(selected), x=x)
 
@@ -275,37 +287,41 @@ ONE_TABLE: list[Family] = [
 ]
 
 
-def grouped(pick: Pick) -> Asked:
+def grouped(pick: Pick) -> SqlQuestion:
     """A number for every group: how many rows, or an aggregate of theirs."""
     table = pick.child
     group = pick.column(table, columns().words)
-    value, np = "COUNT(*)", f"number of {table.plural}"
+    value = "COUNT(*)"
+    np = f"number of {table.plural}"
     if pick.form(["count", "number"]) == "number":
         function, word = pick.aggregate()
         column = pick.column(table, columns().numbers)
-        value, np = f"{function}({column})", f"{word} {column} of {pick.plural(table)}"
+        value = f"{function}({column})"
+        np = f"{word} {column} of {pick.plural(table)}"
     words, where = pick.perhaps(["where", ""], table, group)
     sql = f"SELECT {group}, {value} FROM {table.name}{where} GROUP BY {group}"
     each = pick.form(wordings().each).format(g=group)
     return pick.ask(wordings().grouped, sql, np=np + words, e=each)
 
 
-def having(pick: Pick) -> Asked:
+def having(pick: Pick) -> SqlQuestion:
     """The groups of a certain size."""
     table = pick.child
-    group, sign = pick.column(table, columns().words), pick.form(list(wordings().more))
+    group = pick.column(table, columns().words)
+    sign = pick.form(list(wordings().group_sizes))
     number = pick.rng.choice([2, 3, 4])
     words, where = pick.perhaps(["where", ""], table, group)
     rows = f"SELECT {group} FROM {table.name}{where}"
     sql = f"{rows} GROUP BY {group} HAVING COUNT(*) {sign} {number}"
-    more = wordings().more[sign].format(n=number, ts=table.plural)
-    return pick.ask(wordings().having, sql, g=group, gs=several(group), m=more + words)
+    size = wordings().group_sizes[sign].format(n=number, ts=table.plural)
+    return pick.ask(wordings().having, sql, g=group, gs=several(group), m=size + words)
 
 
-def largest_group(pick: Pick) -> Asked:
+def largest_group(pick: Pick) -> SqlQuestion:
     """The group with the most rows, or with the fewest."""
     table = pick.child
-    group, down = pick.column(table, columns().words), pick.form(["DESC", "DESC", "ASC"])
+    group = pick.column(table, columns().words)
+    down = pick.form(["DESC", "DESC", "ASC"])
     words, where, _ = pick.condition(table, taken=group)
     rows = f"SELECT {group} FROM {table.name} WHERE {where}"
     sql = f"{rows} GROUP BY {group} ORDER BY COUNT(*) {down} LIMIT 1"
@@ -313,7 +329,7 @@ def largest_group(pick: Pick) -> Asked:
     return pick.ask(wordings().largest_group, sql, g=group, m=most, ts=f"{table.plural} {words}")
 
 
-def distinct(pick: Pick) -> Asked:
+def distinct(pick: Pick) -> SqlQuestion:
     """The different words in a column under a condition."""
     table = pick.child
     group = pick.column(table, columns().words)
@@ -323,7 +339,7 @@ def distinct(pick: Pick) -> Asked:
     return pick.ask(wordings().openers, sql, np=f"different {several(group)}", x=x)
 
 
-def count_distinct(pick: Pick) -> Asked:
+def count_distinct(pick: Pick) -> SqlQuestion:
     """How many different words a column has under a condition."""
     table = pick.child
     group = pick.column(table, columns().words)
@@ -351,7 +367,7 @@ def joined_tables(pick: Pick) -> tuple[Table, str, str]:
     return child, phrase, f"{source(child, parent)} WHERE {where}"
 
 
-def joined(pick: Pick) -> Asked:
+def joined(pick: Pick) -> SqlQuestion:
     """The child's rows."""
     child, phrase, rows = joined_tables(pick)
     selected = pick.selected(child, pick.rng.choice([1, 2]))
@@ -359,30 +375,34 @@ def joined(pick: Pick) -> Asked:
     return pick.ask(wordings().openers, sql, np=listed(selected), x=phrase)
 
 
-def joined_top(pick: Pick) -> Asked:
+def joined_top(pick: Pick) -> SqlQuestion:
     """The child's rows in order of a number."""
     child, phrase, rows = joined_tables(pick)
-    selected, column = pick.selected(child, 1)[0], pick.column(child, columns().numbers)
+    selected = pick.selected(child, 1)[0]
+    column = pick.column(child, columns().numbers)
     down, order = pick.order(column)
     sql = f"SELECT {child.name}.{selected} {rows} ORDER BY {child.name}.{column} {down}"
     return pick.ask(wordings().openers, sql, np=selected, x=f"{phrase}, {order}")
 
 
-def joined_aggregate(pick: Pick) -> Asked:
+def joined_aggregate(pick: Pick) -> SqlQuestion:
     """One number for all of the child's rows."""
     child, phrase, rows = joined_tables(pick)
-    column, (function, word) = pick.column(child, columns().numbers), pick.aggregate()
+    column = pick.column(child, columns().numbers)
+    function, word = pick.aggregate()
     sql = f"SELECT {function}({child.name}.{column}) {rows}"
     return pick.ask(wordings().openers, sql, np=f"{word} {column}", x=phrase)
 
 
-def joined_groups(pick: Pick) -> Asked:
+def joined_groups(pick: Pick) -> SqlQuestion:
     """A number for every parent: how many children, or an aggregate of theirs."""
     child, parent = pick.schema.tables
     group = pick.column(parent, columns().unique, columns().words)
-    value, np = "COUNT(*)", f"number of {child.plural}"
+    value = "COUNT(*)"
+    np = f"number of {child.plural}"
     if pick.form(["count", "number"]) == "number":
-        (function, word), column = pick.aggregate(), pick.column(child, columns().numbers)
+        function, word = pick.aggregate()
+        column = pick.column(child, columns().numbers)
         value = f"{function}({child.name}.{column})"
         np = f"{word} {column} of the {child.plural}"
     by = f"{parent.name}.{group}"
@@ -391,25 +411,27 @@ def joined_groups(pick: Pick) -> Asked:
     return pick.ask(wordings().grouped, sql, np=np, e=each)
 
 
-def joined_having(pick: Pick) -> Asked:
+def joined_having(pick: Pick) -> SqlQuestion:
     """The parents with a certain number of children."""
     child, parent = pick.schema.tables
     group = pick.column(parent, columns().unique, columns().words)
-    sign, number = pick.form(list(wordings().more)), pick.rng.choice([2, 3, 4])
+    sign = pick.form(list(wordings().group_sizes))
+    number = pick.rng.choice([2, 3, 4])
     by = f"{parent.name}.{group}"
     sql = f"SELECT {by} {source(child, parent)} GROUP BY {by} HAVING COUNT(*) {sign} {number}"
-    more = wordings().more[sign].format(n=number, ts=child.plural)
-    group_name, several_of = f"{parent.name} {group}", f"{parent.name} {several(group)}"
-    return pick.ask(wordings().having, sql, g=group_name, gs=several_of, m=more)
+    size = wordings().group_sizes[sign].format(n=number, ts=child.plural)
+    group_name = f"{parent.name} {group}"
+    several_of = f"{parent.name} {several(group)}"
+    return pick.ask(wordings().having, sql, g=group_name, gs=several_of, m=size)
 
 
-def without(pick: Pick) -> Asked:
+def without(pick: Pick) -> SqlQuestion:
     """Parents that no child of a certain sort points to."""
     child, parent = pick.schema.tables
     words, where, _ = pick.condition(child)
     selected = pick.selected(parent)
     inner = f"(SELECT {parent.name}_id FROM {child.name} WHERE {where})"
-    sql = f"SELECT {', '.join(selected)} FROM {parent.name} WHERE id NOT IN {inner}"
+    sql = f"{select(selected, parent)} WHERE id NOT IN {inner}"
     fields = {"p": parent.name, "ps": parent.plural, "t": child.name, "ts": child.plural}
     x = pick.form(wordings().without).format(**fields, k=words)
     return pick.ask(wordings().openers, sql, np=listed(selected), x=x)

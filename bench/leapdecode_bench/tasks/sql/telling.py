@@ -4,7 +4,7 @@ import random
 import re
 from collections import Counter
 
-from leapdecode_bench.tasks.sql.questions import Asked
+from leapdecode_bench.tasks.sql.questions import SqlQuestion
 from leapdecode_bench.tasks.sql.running import Cells, is_ordered, normal, results
 from leapdecode_bench.tasks.sql.schemas import Rows, Schema, columns, random_rows
 
@@ -37,7 +37,7 @@ def columns_of(schema: Schema) -> dict[str, list[str]]:
 
 
 def telling_rows(
-    rng: random.Random, schema: Schema, words: dict[str, list[str]], question: Asked
+    rng: random.Random, schema: Schema, words: dict[str, list[str]], question: SqlQuestion
 ) -> list[Rows]:
     """Databases that tell the query from its near misses; none if `TRIES` were not enough."""
     for _ in range(TRIES):
@@ -56,12 +56,13 @@ def without_childless(schema: Schema, rows: Rows) -> Rows:
     "The number of players of every team" may or may not count those as zero.
     """
     child, parent = schema.tables
-    link, id_column = child.columns.index(f"{parent.name}_id"), parent.columns.index("id")
+    link = child.columns.index(f"{parent.name}_id")
+    id_column = parent.columns.index("id")
     pointed = {row[link] for row in rows[child.name]}
     return {**rows, parent.name: [row for row in rows[parent.name] if row[id_column] in pointed]}
 
 
-def with_neighbours(rng: random.Random, schema: Schema, rows: Rows, question: Asked) -> Rows:
+def with_neighbours(rng: random.Random, schema: Schema, rows: Rows, question: SqlQuestion) -> Rows:
     """The rows with every number of the query in them, and the numbers next to it.
 
     They tell "at least" from "more than".
