@@ -1,5 +1,6 @@
 """The bench: what is counted, what is compared, what an interrupted run leaves."""
 
+import itertools
 import json
 import math
 import random
@@ -23,7 +24,7 @@ from leapdecode_bench.measure.contenders import Ours, Outcome, ours
 from leapdecode_bench.measure.intervals import median_interval
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.peers import peers
-from leapdecode_bench.measure.presets import PRESETS, find_preset
+from leapdecode_bench.measure.presets import BY_PAIR, PRESETS, find_preset
 from leapdecode_bench.measure.records import Record
 from leapdecode_bench.measure.store import Store
 from leapdecode_bench.measure.summary import document, speed
@@ -327,6 +328,33 @@ def test_tasks_are_mixed_some_prompts_in_a_row(llm):
     assert shuffled.prompts != mixed.prompts
 
 
+def test_tasks_of_a_mix_are_sampled_each_in_its_way(llm):
+    (mixed,) = build("mix=1:math:max_tokens=5+code:max_tokens=9:temperature=0.5", llm, 2, 0, SHORT)
+    assert mixed.name == "mix=1:math+code"
+    short = replace(SHORT, max_tokens=5)
+    warm = replace(SHORT, max_tokens=9, temperature=0.5)
+    assert mixed.samplings == [short, warm, short, warm]
+    contenders = [Ours(llm, "autoregressive")]
+    records = [
+        record
+        for batch in Bench(llm, contenders, [mixed], SHORT, batch_size=2).run(set())
+        for record in batch
+    ]
+    assert [record.tokens for record in records] == [5, 9, 5, 9]
+    (alike,) = build("mix=2:math+code", llm, 2, 0, SHORT)
+    assert alike.samplings == []
+    assert len(Bench(llm, contenders, [alike], SHORT, batch_size=2).keys) == 2
+    with pytest.raises(OptionError, match="no --warmup"):
+        build("mix=1:math:max_tokens=5+code", llm, 2, 0, SHORT, warmup=1)
+
+
+def test_a_task_may_be_sampled_in_its_own_way(llm):
+    name = "math:temperature=0.5:top_p=0.8:max_tokens=5"
+    (task,) = build(name, llm, 1, 0, SHORT)
+    wanted = replace(SHORT, max_tokens=5, temperature=0.5, top_p=0.8)
+    assert (task.name, task.sampling) == (name, wanted)
+
+
 def test_a_task_may_have_a_length_of_its_own(llm):
     short, control = build("math:max_tokens=5,unguessable:max_tokens=7", llm, 2, 0, SHORT)
     assert (short.name, short.sampling) == ("math:max_tokens=5", replace(SHORT, max_tokens=5))
@@ -346,6 +374,9 @@ def test_bad_workloads_are_named(llm, tmp_path):
         ("mix=often:math", OptionError),
         ("math:max_tokens=0", OptionError),
         ("math:max_tokens=few", OptionError),
+        ("math:temperature=-1", OptionError),
+        ("math:top_p=2", OptionError),
+        ("mix=1:math:max_tokens=0+code", OptionError),
         (",", OptionError),
     ):
         with pytest.raises(error):
@@ -433,6 +464,41 @@ def test_presets_name_what_exists(llm, name):
     preset = find_preset(name)
     assert len(parse_methods(preset.methods, preset.budget)) > 1
     assert build(preset.tasks, llm, 1, 0, SHORT)
+
+
+def options_of(preset, method="ouroboros"):
+    """The options of a preset's contenders by one method."""
+    contenders = parse_methods(find_preset(preset).methods, "none")
+    return [options for name, options in contenders if name == method]
+
+
+def test_presets_of_ouroboros_have_the_papers_options():
+    papers = [
+        options for name in PRESETS if name.startswith("ouroboros-") for options in options_of(name)
+    ]
+    assert all(options["guesses"] == options["window"] for options in papers)
+    assert all(options.get("suffixes", 3) == 3 for name in BY_PAIR for options in options_of(name))
+    sizes = {
+        tuple(options[key] for key in ("gamma", "window", "phrase_length"))
+        for options in options_of("ouroboros-grid")
+    }
+    assert sizes == set(itertools.product(range(3, 6), range(14, 17), range(5, 8)))
+    for name in ("ouroboros-ablation", "ouroboros-suffixes"):
+        assert {
+            tuple(options[key] for key in ("gamma", "window", "phrase_length"))
+            for options in options_of(name)
+        } == {(12, 20, 8)}
+    lengths = find_preset("ouroboros-lengths").public.split(",")
+    assert lengths == [f"gsm8k:max_tokens={length}" for length in (64, 128, 256, 512)]
+    settings = {
+        task.partition("max_tokens=")[2]
+        for task in find_preset("ouroboros-sampling").public.split(",")
+    }
+    warm = {f":temperature={temperature}:top_p=0.8" for temperature in (0.5, 1.0)}
+    assert settings == {
+        f"{length}{how}" for length in (256, 128, 64) for how in ("", *warm)
+    }  # fmt: skip
+    assert options_of("ouroboros-humaneval-yi")[0]["gamma"] == 12
 
 
 @pytest.mark.parametrize(

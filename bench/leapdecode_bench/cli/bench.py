@@ -23,7 +23,7 @@ METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, ex
 PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
 TASKS = (
     "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK, public sets as "
-    "gsm8k[=FILE]; :max_tokens=N"
+    "gsm8k[=FILE]; :max_tokens=N, :temperature=T, :top_p=P"
 )
 
 
@@ -193,7 +193,12 @@ class BenchOptions:
             self.tasks, llm, self.limit, sampling.seed, sampling, self.warmup, self.data
         )
         note_rows(workloads)
-        check_sampling(contenders, [workload.sampling or sampling for workload in workloads])
+        samplings = [
+            workload.sampling_of(number, sampling)
+            for workload in workloads
+            for number in range(len(workload.prompts))
+        ]
+        check_sampling(contenders, samplings)
         return Bench(llm, contenders, workloads, sampling, self.rounds, self.batch_size)
 
 

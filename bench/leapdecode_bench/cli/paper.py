@@ -6,9 +6,10 @@ from typing import Any
 
 from leapdecode.cli.model_options import Models
 from leapdecode.errors import OptionError
-from leapdecode_bench.measure.presets import PAPERS, PRESETS, find_preset, tree_settings
+from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, find_preset, tree_settings
 
-EVERY = (*PRESETS, *PAPERS)
+# for --help
+EVERY = (*[name for name in PRESETS if name not in BY_PAIR], "ouroboros-SET-PAIR", *PAPERS)
 CLLM = "cllm-table1"
 ROWS = ("serial", "serial-speculative", "scheduled")  # SEED's AR, SD or MCSD, and w. SEED
 MOST_SHOTS = 8  # a set shows as many worked examples as its paper, and has no more

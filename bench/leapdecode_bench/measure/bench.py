@@ -43,9 +43,10 @@ class Workload:
     """Prompts of one task as ids, and how texts are scored (None: no checker).
 
     `sampling` replaces the bench's own, for the negative control and for stop strings of a set.
-    Contenders that learn from earlier texts decode the prompts of `warmup` first, unmeasured. For
-    a public set: `notes` say why rows were left out, `answers` is the format of kept answers,
-    `turns` is the place of each prompt, and perplexity is measured on `passages`.
+    `samplings` has one for each prompt of a mix whose tasks differ in it. Contenders that learn
+    from earlier texts decode the prompts of `warmup` first, unmeasured. For a public set: `notes`
+    say why rows were left out, `answers` is the format of kept answers, `turns` is the place of
+    each prompt, and perplexity is measured on `passages`.
     """
 
     name: str
@@ -57,6 +58,11 @@ class Workload:
     answers: str = ""
     turns: list[Turn] = field(default_factory=list)
     passages: list[str] = field(default_factory=list)
+    samplings: list[SamplingParams] = field(default_factory=list)
+
+    def sampling_of(self, number: int, usual: SamplingParams) -> SamplingParams:
+        """How the text of a prompt is sampled, where `usual` is the bench's own sampling."""
+        return self.samplings[number] if self.samplings else self.sampling or usual
 
 
 # (workload, contender's label, number of the prompt, text, seconds that it took)
@@ -93,9 +99,21 @@ class Bench:
         return task, turn
 
     def _units(self, workload: Workload) -> list[range]:
-        count = len(workload.prompts)
-        size = self.batch_size
-        return [range(start, min(start + size, count)) for start in range(0, count, size)]
+        """The numbers of the prompts of each unit, which are sampled alike."""
+        units = list[range]()
+        last_sampling = None
+        for number in range(len(workload.prompts)):
+            sampling = workload.sampling_of(number, self.sampling)
+            if units and len(units[-1]) < self.batch_size and sampling == last_sampling:
+                units[-1] = range(units[-1].start, number + 1)
+            else:
+                units.append(range(number, number + 1))
+            last_sampling = sampling
+        return units
+
+    def _sampling(self, workload: Workload, numbers: range) -> SamplingParams:
+        """How the texts of a unit are sampled."""
+        return workload.sampling_of(numbers[0], self.sampling)
 
     def run(self, done: set[Key]) -> Iterator[list[Record]]:
         """Measure round by round, leaving out rounds of which `done` holds every record's key.
@@ -105,19 +123,19 @@ class Bench:
         for workload in self.workloads:
             if not any(self._missing(workload, turn, done) for turn in range(self.rounds)):
                 continue
-            sampling = workload.sampling or self.sampling
             warm = set[int]()
             for turn in range(self.rounds):
                 for numbers in self._units(workload):
                     if len(numbers) not in warm:  # a smaller last batch has its own row costs
-                        self._warm_up(workload, numbers, sampling)
+                        self._warm_up(workload, numbers, self._sampling(workload, numbers))
                         warm.add(len(numbers))
                 self._forget()
                 missing = self._missing(workload, turn, done)
                 if missing:
-                    yield from self._learn(workload, sampling)
+                    yield from self._learn(workload, workload.sampling or self.sampling)
                 for unit, numbers in missing:
                     self.doing = workload.name
+                    sampling = self._sampling(workload, numbers)
                     yield from self._round(workload, unit, numbers, turn, sampling)
 
     def _missing(self, workload: Workload, turn: int, done: set[Key]) -> list[tuple[int, range]]:

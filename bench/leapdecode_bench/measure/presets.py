@@ -59,7 +59,28 @@ def joined(values: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def ouroboros_presets() -> Iterator[tuple[str, Preset]]:
+    """A preset for each set and pair of models of Ouroboros's Table 11, with its options."""
+    content = tables("ouroboros.toml")
+    for name, pairs in content["options"].items():
+        for pair, options in pairs.items():
+            window, ngram = options["lookahead"]
+            gamma, columns, phrase_length = options["ouroboros"]
+            methods = [
+                f"draft_model:gamma={options['speculative']}",
+                f"lookahead:window={window}:ngram={ngram}:guesses={window}:pool_from_prompt=false",
+                f"ouroboros:gamma={gamma}:window={columns}:guesses={columns}"
+                f":phrase_length={phrase_length}:suffixes=3:history=true:pool_from_prompt=false",
+            ]
+            summary = f"Ouroboros on {name} with the options of {pair} (Table 11)"
+            tasks = content["sets"][name]
+            preset = Preset(summary, ",".join(methods), budget="none", **tasks)
+            yield f"ouroboros-{name}-{pair}", preset
+
+
 PRESETS = {name: Preset(**joined(values)) for name, values in tables("presets.toml").items()}
+BY_PAIR = dict(ouroboros_presets())
+PRESETS |= BY_PAIR
 PAPERS = {name: Paper(**values) for name, values in tables("papers.toml").items()}
 TREES = tables("trees/presets.toml")
 STUDIES = tables("fastcot/presets.toml")

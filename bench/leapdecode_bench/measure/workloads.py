@@ -26,7 +26,11 @@ CONTROL = "unguessable"
 FIELDS = ("prompt", "question", "turns", "instruction", "text")
 ALL = "all"
 MIX, SHUFFLED = "mix=", "shuffle"
-LENGTH = re.compile(r":max_tokens=(.*)$")
+# behind a task's name: how its texts are sampled
+SETTINGS: dict[str, type[int] | type[float]] = {
+    "max_tokens": int, "temperature": float, "top_p": float,
+}  # fmt: skip
+SETTING = re.compile(rf":({'|'.join(SETTINGS)})=([^:]*)$")
 
 
 def build(
@@ -46,30 +50,22 @@ def build(
 
     A name is a task ("math": its first kind; "math/value": that kind), "all", "unguessable",
     "lines=FILE" (a prompt a line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`),
-    or "mix=N:TASK+TASK": several tasks, N prompts of each in turn, "mix=shuffle:..." in any order.
-    ":max_tokens=N" behind a name limits its texts. A public set is "gsm8k=FILE", or "gsm8k": from
-    the folder `data`, or without one by name through the `datasets` library; its first rows are
-    taken, and a set of several groups is a workload for each ("spec_bench/qa": that group).
+    or "mix=N:TASK+TASK": several tasks or public sets, N prompts of each in turn, or
+    "mix=shuffle:..." in any order. ":max_tokens=N" behind a name limits its texts, ":temperature=T"
+    and ":top_p=P" say how they are sampled; in a mix each task has its own. A public set is
+    "gsm8k=FILE", or "gsm8k": from the folder `data`, or without one by name through the `datasets`
+    library; its first rows are taken, and a set of several groups is a workload for each
+    ("spec_bench/qa": that group).
 
     Raises `UnknownName`, `OptionError`, `PromptError` for a prompt that is no text or too long, and
     of public sets `TaskError` and `DataUnavailable`.
     """
     workloads_made = list[Workload]()
     for part in _parts(task_list):
-        name, length = _with_length(part, sampling)
-        if public.is_public(name):
-            workloads = public.build(name, llm, limit, length or sampling, warmup, data)
-            behind = part[len(name) :]
-            workloads_made += [
-                replace(workload, name=workload.name + behind) for workload in workloads
-            ]
+        if part.startswith(MIX):
+            workloads_made.append(_mix(part, llm, limit, seed, sampling, warmup, data))
         else:
-            workload = _build(name, llm, limit, seed, length or sampling, warmup)
-            workloads_made.append(
-                replace(workload, name=part, sampling=workload.sampling or length)
-                if length
-                else workload
-            )
+            workloads_made += _of_task(part, llm, limit, seed, sampling, warmup, data)
     twice = [
         name
         for name, count in Counter(workload.name for workload in workloads_made).items()
@@ -83,14 +79,15 @@ def build(
 def check_tasks(task_list: str, data: Path | None = None) -> None:
     """Raise what can be wrong with a list of names whatever the model is."""
     for part in _parts(task_list):
-        name = LENGTH.sub("", part)
-        if public.is_public(name):
-            public.check(name, data)
-        elif "=" in name and not name.startswith(MIX):
-            format, _, path = name.partition("=")
-            read_prompts(format, Path(path))
-        elif name != CONTROL:
-            _examples(name, "held_out", 1, 0)
+        for task in _mixed(part)[1] if part.startswith(MIX) else [part]:
+            name = _with_settings(task, SamplingParams())[0]
+            if public.is_public(name):
+                public.check(name, data)
+            elif "=" in name:
+                format, _, path = name.partition("=")
+                read_prompts(format, Path(path))
+            elif name != CONTROL:
+                _examples(name, "held_out", 1, 0)
 
 
 def _parts(task_list: str) -> list[str]:
@@ -107,20 +104,46 @@ def _parts(task_list: str) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
-def _with_length(part: str, sampling: SamplingParams) -> tuple[str, SamplingParams | None]:
-    """A name without its length, and the sampling of that length if it has one."""
-    length = LENGTH.search(part)
-    if length is None:
-        return part, None
-    if not length[1].isdecimal() or not int(length[1]):
-        raise OptionError(f"--tasks {part}: max_tokens must be a whole number of at least 1")
-    return part[: length.start()], replace(sampling, max_tokens=int(length[1]))
+def _with_settings(part: str, sampling: SamplingParams) -> tuple[str, SamplingParams | None]:
+    """A name without its settings, and the sampling with them if it has some."""
+    values: dict[str, int | float] = {}
+    name = part
+    while setting := SETTING.search(name):
+        name, key = name[: setting.start()], setting[1]
+        try:
+            values[key] = SETTINGS[key](setting[2])
+            replace(sampling, **{key: values[key]})
+        except ValueError as error:
+            reason = error if isinstance(error, OptionError) else f"{key} must be a number"
+            raise OptionError(f"--tasks {part}: {reason}") from error
+    return name, replace(sampling, **values) if values else None
+
+
+def _of_task(
+    part: str,
+    llm: LLM,
+    limit: int,
+    seed: int,
+    sampling: SamplingParams,
+    warmup: int,
+    data: Path | None,
+) -> list[Workload]:
+    """The workloads of a name with its settings: one, or one for each group of a public set."""
+    name, own_sampling = _with_settings(part, sampling)
+    if public.is_public(name):
+        workloads = public.build(name, llm, limit, own_sampling or sampling, warmup, data)
+        settings = part[len(name) :]
+        return [replace(workload, name=workload.name + settings) for workload in workloads]
+    workload = _build(name, llm, limit, seed, own_sampling or sampling, warmup)
+    if own_sampling is None:
+        return [workload]
+    return [replace(workload, name=part, sampling=workload.sampling or own_sampling)]
 
 
 def _build(
     name: str, llm: LLM, limit: int, seed: int, sampling: SamplingParams, warmup: int
 ) -> Workload:
-    if "=" in name and not name.startswith(MIX):
+    if "=" in name:
         format, _, path = name.partition("=")
         prompts = encode_all(read_prompts(format, Path(path))[: limit + warmup], llm, path)
         if warmup and len(prompts) <= limit:
@@ -150,30 +173,76 @@ def _build(
 
 
 def _examples(name: str, split: Split, limit: int, seed: int) -> list[tuple[Task, Example]]:
-    """Of one task, or of a mix: some of one task in a row (Ouroboros, Figure 7), or shuffled."""
-    if not name.startswith(MIX):
-        task_name, _, kind = name.partition("/")
-        if task_name not in names():
-            known = [*names(), *public.set_names()]
-            raise UnknownName(with_suggestions(f"unknown task {task_name!r}", task_name, known))
-        task = find(task_name)
-        return [(task, example) for example in task.examples(split, limit, kind or None, seed)]
-    order, _, listed = name.removeprefix(MIX).partition(":")
-    parts = [part for part in listed.split("+") if part]
-    if not parts or not (order == SHUFFLED or (order.isdecimal() and int(order))):
-        raise OptionError(f"--tasks {name}: write mix=N:TASK+TASK, or mix={SHUFFLED}:TASK+TASK")
-    groups = [_examples(part, split, limit, seed) for part in parts]
+    """Of one task, or of one kind of it."""
+    task_name, _, kind = name.partition("/")
+    if task_name not in names():
+        known = [*names(), *public.set_names()]
+        raise UnknownName(with_suggestions(f"unknown task {task_name!r}", task_name, known))
+    task = find(task_name)
+    return [(task, example) for example in task.examples(split, limit, kind or None, seed)]
+
+
+def _mixed(part: str) -> tuple[str, list[str]]:
+    """The order of a mix ("shuffle" or how many prompts in a row), and its tasks."""
+    order, _, listed = part.removeprefix(MIX).partition(":")
+    tasks = [task for task in listed.split("+") if task]
+    if not tasks or not (order == SHUFFLED or (order.isdecimal() and int(order))):
+        raise OptionError(f"--tasks {part}: write mix=N:TASK+TASK, or mix={SHUFFLED}:TASK+TASK")
+    return order, tasks
+
+
+def _mix(
+    part: str,
+    llm: LLM,
+    limit: int,
+    seed: int,
+    sampling: SamplingParams,
+    warmup: int,
+    data: Path | None,
+) -> Workload:
+    """Several tasks as one workload: some prompts of one in a row (Ouroboros, Figure 7), or all
+    shuffled. Each prompt is sampled and scored as its task says.
+    """
+    order, tasks = _mixed(part)
+    workloads = [
+        workload
+        for task in tasks
+        for workload in _of_task(task, llm, limit, seed, sampling, warmup, data)
+    ]
+    places = _places([len(workload.prompts) for workload in workloads], order, seed)
+    warmup_places = _places([len(workload.warmup) for workload in workloads], order, seed)
+
+    def score(number: int, text: str) -> float | None:
+        task, place = places[number]
+        return workloads[task].score(place, text)
+
+    samplings = [workloads[task].sampling or sampling for task, _ in places]
+    differ = any(workload.sampling for workload in workloads)
+    if differ and warmup:
+        raise OptionError(f"--tasks {part}: its tasks are sampled each in its way; no --warmup")
+    return Workload(
+        f"{MIX}{order}:{'+'.join(_with_settings(task, sampling)[0] for task in tasks)}",
+        [workloads[task].prompts[place] for task, place in places],
+        score,
+        warmup=[workloads[task].warmup[place] for task, place in warmup_places],
+        notes=[note for workload in workloads for note in workload.notes],
+        samplings=samplings if differ else [],
+    )
+
+
+def _places(counts: Sequence[int], order: str, seed: int) -> list[tuple[int, int]]:
+    """The order of a mix: (task, number of the prompt in it), for tasks of so many prompts."""
+    groups = [[(task, number) for number in range(count)] for task, count in enumerate(counts)]
     if order == SHUFFLED:
-        examples = [example for group in groups for example in group]
-        random.Random(seed).shuffle(examples)
-        return examples
+        places = [place for group in groups for place in group]
+        random.Random(seed).shuffle(places)
+        return places
     run = int(order)
-    longest = max(map(len, groups))
     return [
-        example
-        for start in range(0, longest, run)
+        place
+        for start in range(0, max(counts), run)
         for group in groups
-        for example in group[start : start + run]
+        for place in group[start : start + run]
     ]
 
 
