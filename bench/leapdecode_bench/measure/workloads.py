@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import check_length
@@ -106,7 +107,7 @@ def _parts(task_list: str) -> list[str]:
 
 def _with_settings(part: str, sampling: SamplingParams) -> tuple[str, SamplingParams | None]:
     """A name without its settings, and the sampling with them if it has some."""
-    values: dict[str, int | float] = {}
+    values: dict[str, Any] = {}
     name = part
     while setting := SETTING.search(name):
         name, key = name[: setting.start()], setting[1]
