@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import public_files
@@ -122,6 +123,28 @@ def test_what_is_dropped_is_counted(llm):
     assert counts["repeated tokens"] + counts["kept"] == 3
     assert len(shard.rows) == counts["kept"]
     assert counts["repeated tokens"] > 0
+
+
+def test_blocks_that_repeat_themselves_are_dropped_from_texts_that_stay(llm):
+    """At 100% of repeated unigrams every block passes; at 10% some do not."""
+    prompts = list(enumerate(asked(llm, 3, "math")))
+    settings = Collecting(block=8, max_tokens=24, batch_size=4)
+    lax = Cleaning(ngram=1, repeated_tokens=1.0)
+    kept = make_shard(llm, replace(settings, cleaning=lax), prompts)
+    blocks = [states[-1] for row in kept.rows for states in row.trajectories if states]
+    repetitive = [block for block in blocks if len(set(block)) < len(block)]
+    assert 0 < len(repetitive) < len(blocks)
+
+    class OfBlocks(Cleaning):
+        def fault(self, response, text):
+            return None
+
+    strict = OfBlocks(ngram=1, repeated_tokens=0.1)
+    shard = make_shard(llm, replace(settings, cleaning=strict), prompts)
+    assert [row.response for row in shard.rows] == [row.response for row in kept.rows]
+    assert shard.counts["blocks dropped as repetitive"] == len(repetitive)
+    left = [states[-1] for row in shard.rows for states in row.trajectories if states]
+    assert left == [block for block in blocks if block not in repetitive]
 
 
 def test_rows_hold_the_plain_response_and_keep_their_numbers(llm):

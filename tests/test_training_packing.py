@@ -265,10 +265,13 @@ def test_augmentation_corrects_wrong_tokens_alone():
         assert all(token in pair for token, pair in zip(state, options, strict=True))
 
 
-def test_fresh_tails_keep_what_is_right_and_take_tokens_of_the_prompt():
+def test_fresh_tails_keep_what_is_right_and_take_tokens_of_the_text_before():
+    later = set()
     for one in Draws(fresh=1.0, states=20).draw(ROW, random.Random(0)):
         right = loss_module.first_difference(one.state, one.fixed)
-        assert all(token in PROMPT for token in one.state[right:])
+        assert set(one.state[right:]) <= {*PROMPT, *RESPONSE[: one.start], *one.fixed}
+        later |= set(one.state[right:]) - {*PROMPT, *one.fixed}
+    assert later  # of the response
 
 
 def test_jacobi_forcing_puts_blocks_with_growing_noise_in_a_row():

@@ -33,7 +33,7 @@ def published(llm, prompts):
     for number, prompt in enumerate(prompts):
         text, block = list(prompt.ids), 0
         while len(text) < len(prompt.ids) + TOKENS and not ends & set(text[len(prompt.ids) :]):
-            state = initial_guess(0, number, block, prompt.ids, BLOCK)
+            state = initial_guess(0, number, block, text, BLOCK)
             while True:
                 ids = torch.tensor([text + state])
                 logits = llm.model(input_ids=ids, use_cache=False).logits[0]

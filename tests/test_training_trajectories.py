@@ -7,8 +7,21 @@ import torch
 from tiny import VOCABULARY, model, runner
 
 from leapdecode.training import block_mask, cached_texts
-from leapdecode.training.cleaning import SENTENCES, TOKENS, Cleaning, most_repeated, repeated_share
-from leapdecode.training.trajectories import Continuation, initial_guess, trajectories
+from leapdecode.training.cleaning import (
+    RUN,
+    SENTENCES,
+    TOKENS,
+    Cleaning,
+    longest_run,
+    most_repeated,
+    repeated_share,
+)
+from leapdecode.training.trajectories import (
+    Continuation,
+    _blocks,
+    initial_guess,
+    trajectories,
+)
 
 NO_END = -1
 MODELS = ["gpt2", "llama", "gemma3"]
@@ -34,7 +47,7 @@ def reference(name, number, prompt, size, most, end=NO_END, seed=0):
     """
     response, found = [], []
     while len(response) < most and end not in response:
-        state = initial_guess(seed, number, len(found), prompt, size)
+        state = initial_guess(seed, number, len(found), prompt + response, size)
         states = [state]
         while True:
             before = prompt + response
@@ -78,10 +91,25 @@ def test_the_first_state_is_the_guess_and_the_last_the_response():
     for text, found in zip(texts, trajectories(runner("gpt2"), texts, 5, seed=3), strict=True):
         assert [token for states in found for token in states[-1]] == text.response
         for number, states in enumerate(found):
-            guess = initial_guess(3, text.number, number, text.prompt, len(states[0]))
+            so_far = text.prompt + text.response[: 5 * number]
+            guess = initial_guess(3, text.number, number, so_far, len(states[0]))
             assert states[0] == guess
-            assert set(guess) <= set(text.prompt)
+            assert set(guess) <= set(so_far)
             assert len({tuple(state) for state in states}) == len(states)
+
+
+def test_guesses_are_of_the_text_so_far():
+    """Algorithms 1 and 3 draw from x, which grows by every block."""
+    text = Continuation(0, [7], [11, 12, 13, 14, 15, 16])
+    blocks = _blocks(text, 2, seed=0)
+    assert [block.start for block in blocks] == [1, 3, 5]
+    assert blocks[0].trajectory == [[7, 7]]
+    for seed in range(20):
+        drawn = [set(block.trajectory[0]) for block in _blocks(text, 2, seed)]
+        assert drawn[1] <= {7, 11, 12}
+        assert drawn[2] <= {7, 11, 12, 13, 14}
+    later = {token for seed in range(20) for token in _blocks(text, 2, seed)[2].trajectory[0]}
+    assert later == {7, 11, 12, 13, 14}
 
 
 def test_guesses_depend_on_seed_prompt_and_block():
@@ -149,6 +177,32 @@ def test_repetition_of_tokens():
     rule = Cleaning(ngram=2, repeated_tokens=0.5)
     assert rule.fault([1, 2] * 4, "a") == TOKENS
     assert rule.fault([1, 2, 3, 4, 1, 2], "a") is None
+
+
+@pytest.mark.parametrize(
+    ("ids", "count"),
+    [
+        ([1, 2, 3, 4, 5], 0),
+        ([1, 2, 1, 2], 0),  # said twice
+        ([1, 2, 1, 2, 1, 2], 4),
+        ([0, *[9] * 8, 1], 7),
+        ([*range(10), *[1, 2, 3] * 5, 4], 12),
+        ([1, 2, 1, 2, 3, 1, 2], 0),
+    ],
+)
+def test_runs_of_a_phrase(ids, count):
+    assert longest_run(ids) == count
+
+
+@pytest.mark.parametrize("phrase", [[9], [8, 9], list(range(500, 511))])
+def test_a_text_that_ends_in_a_loop_is_dropped(phrase):
+    """66 of 256 tokens: as a share of the whole they pass."""
+    loop = (phrase * 66)[:66]
+    response = [*range(190), *loop]
+    assert not Cleaning().repeats(response)
+    assert Cleaning().fault(response, "a") == RUN
+    assert Cleaning(repeated_run=66).fault(response, "a") is None
+    assert Cleaning().fault([*range(240), *[9] * 16], "a") is None
 
 
 def test_repetition_of_sentences():

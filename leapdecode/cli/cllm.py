@@ -56,8 +56,12 @@ def collect(
         str, typer.Option(help="what decodes the responses; any lossless method gives the same")
     ] = "autoregressive",
     repeated_tokens: Annotated[
-        float, typer.Option(help="drop responses with a larger share of repeated 4-grams")
+        float,
+        typer.Option(help="drop responses, and blocks, with a larger share of repeated 4-grams"),
     ] = 0.3,
+    repeated_run: Annotated[
+        int, typer.Option(help="drop responses that repeat a phrase for more tokens in a row")
+    ] = 16,
     repeated_sentences: Annotated[
         int, typer.Option(help="drop responses that repeat a sentence more often than this")
     ] = 2,
@@ -98,7 +102,10 @@ def collect(
 
     settings = Collecting(
         block, max_tokens, batch_size, seed, shard, method,
-        Cleaning(repeated_tokens=repeated_tokens, repeated_sentences=repeated_sentences),
+        Cleaning(
+            repeated_tokens=repeated_tokens, repeated_run=repeated_run,
+            repeated_sentences=repeated_sentences,
+        ),
     )  # fmt: skip
     folder = checked_output(output)
     parquet()

@@ -44,7 +44,8 @@ def train(
         ),
     ] = None,
     fresh: Annotated[
-        float, typer.Option(help="probability that a state's tail is drawn from the prompt anew")
+        float,
+        typer.Option(help="probability that a state's tail is drawn anew from the text before"),
     ] = 0.0,
     window: Annotated[
         int | None, typer.Option(help="blocks in a row, under jacobi-forcing; by default 4")

@@ -136,6 +136,7 @@ def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shar
             of_texts = trajectories(runner, texts, settings.block, settings.seed)
         for (text, source, finish), blocks in zip(batch, of_texts, strict=True):
             _count(counts, text, blocks)
+            _drop_repetitive(counts, settings.cleaning, blocks)
             rows.append(
                 Row(text.number, text.prompt, text.response, settings.block, blocks, source, finish)
             )
@@ -169,6 +170,14 @@ def continuations(llm: LLM, prompts: Sequence[Sequence[int]], settings: Collecti
 def _fits(llm: LLM, prompt: NamedPrompt) -> bool:
     """Whether a block can follow the prompt in the model's context."""
     return len(prompt.ids) + 2 <= llm.runner.max_length
+
+
+def _drop_repetitive(counts: Counter[str], cleaning: Cleaning, blocks: list[Trajectory]) -> None:
+    """Empty the trajectories of blocks that repeat themselves; the response keeps its tokens."""
+    for number, trajectory in enumerate(blocks):
+        if trajectory and cleaning.repeats(trajectory[-1]):
+            counts["blocks dropped as repetitive"] += 1
+            blocks[number] = []
 
 
 def _count(counts: Counter[str], text: Continuation, blocks: Sequence[Trajectory]) -> None:

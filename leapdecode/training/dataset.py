@@ -51,6 +51,10 @@ class Row:
     source: str = ""
     finish: str = ""
 
+    def text_before(self, start: int) -> list[int]:
+        """Prompt and response before response token `start`: what a block there is guessed of."""
+        return [*self.prompt, *self.response[:start]]
+
 
 def write_shard(path: Path, rows: Sequence[Row]) -> str:
     """Write a shard; returns its SHA-256."""

@@ -40,7 +40,7 @@ FEWEST = 512  # tokens of a head
 DATA, START, DRAFT = "data", "start", "draft"  # folders
 SIZE = "size.json"  # of the draft that training starts from; written last
 # a draft guesses whatever its target says, repetitions too
-EVERYTHING = Cleaning(repeated_tokens=1.0, repeated_sentences=1 << 30)
+EVERYTHING = Cleaning(repeated_tokens=1.0, repeated_run=1 << 30, repeated_sentences=1 << 30)
 TRAINING = Training(
     epochs=4, learning_rate=1e-3, warmup=0.05, batch_size=16, frozen_embeddings=True
 )  # the AR loss has weight 1

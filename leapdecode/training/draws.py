@@ -35,8 +35,8 @@ class Draws:
         augment: probability that a wrong token of a state is corrected (section 3.2.1); 0.1 under
             the global loss. The local loss has none: no next state is known of a changed one.
         fresh: probability that the tokens behind a state's right ones are drawn anew from the
-            prompt: what a block that has been cut to its unknown tokens starts from. Not under the
-            local loss, for the same reason.
+            text before the block: what a block that has been cut to its unknown tokens starts
+            from. Not under the local loss, for the same reason.
         window: blocks in a row under jacobi-forcing, 4 by default; 1 under cllm.
 
     What would change nothing under the other options raises `OptionError`.
@@ -108,13 +108,15 @@ class Draws:
         fixed = trajectory[-1]
         if self.loss == "local":
             return NoisyState(start, state, fixed, trajectory[index + 1])
-        return NoisyState(start, self.changed(state, fixed, row.prompt, rng), fixed)
+        return NoisyState(start, self.changed(state, fixed, row.text_before(start), rng), fixed)
 
-    def changed(self, state: State, fixed: State, prompt: State, rng: random.Random) -> State:
-        """A state with its tail drawn anew, or with wrong tokens corrected, or as it is."""
+    def changed(self, state: State, fixed: State, text: State, rng: random.Random) -> State:
+        """A state with its tail drawn anew from the `text` before its block, or with wrong tokens
+        corrected, or as it is.
+        """
         if self.fresh and rng.random() < self.fresh:
             first_wrong = first_difference(state, fixed)
-            return [*fixed[:first_wrong], *rng.choices(prompt, k=len(fixed) - first_wrong)]
+            return [*fixed[:first_wrong], *rng.choices(text, k=len(fixed) - first_wrong)]
         return augmented(state, fixed, self.augment, rng)
 
     def _rising(self, row: Row, rng: random.Random) -> list[NoisyState]:
@@ -137,7 +139,8 @@ class Draws:
                     break
                 share = (number - begin + level) / self.window
                 state = nearest(trajectory, share)
-                noisy += self.changed(state, trajectory[-1], row.prompt, rng)
+                text = row.text_before(number * row.block)
+                noisy += self.changed(state, trajectory[-1], text, rng)
                 fixed += trajectory[-1]
             if noisy != fixed:
                 rows.append(NoisyState(blocks[0] * row.block, noisy, fixed))

@@ -3,7 +3,7 @@
     for each prompt
         response := its plain greedy continuation                     `Continuation`
         for each block of n tokens of the response
-            y(0) := random tokens of the prompt                       `initial_guess`
+            y(0) := random tokens of the text so far                  `initial_guess`
             repeat  y(j+1) := the model's choices behind y(j)         `Block.advance`
             until   y(j+1) = y(j) = y*, the block of the response
 
@@ -47,14 +47,13 @@ class Continuation:
         return [self.response[start : start + size] for start in range(0, len(self.response), size)]
 
 
-def initial_guess(
-    seed: int, number: int, block: int, prompt: Sequence[int], size: int
-) -> list[int]:
-    """y(0) of a block: random tokens of the prompt, the same for the same seed, prompt and block.
+def initial_guess(seed: int, number: int, block: int, text: Sequence[int], size: int) -> list[int]:
+    """y(0) of a block: random tokens of the text so far, the prompt and the blocks before this one
+    (x of Algorithms 1 and 3, which grows). The same for the same seed, prompt and block.
 
     A shorter guess is the beginning of a longer one.
     """
-    return random.Random(f"{seed}/{number}/{block}").choices(prompt, k=size)
+    return random.Random(f"{seed}/{number}/{block}").choices(text, k=size)
 
 
 @dataclass
@@ -116,14 +115,13 @@ def trajectories(
 
 
 def _blocks(text: Continuation, size: int, seed: int) -> list[Block]:
-    return [
-        Block(
-            len(text.prompt) + number * size,
-            fixed,
-            [initial_guess(seed, text.number, number, text.prompt, len(fixed))],
-        )
-        for number, fixed in enumerate(text.blocks(size))
-    ]
+    blocks = []
+    so_far = list(text.prompt)
+    for number, fixed in enumerate(text.blocks(size)):
+        guess = initial_guess(seed, text.number, number, so_far, len(fixed))
+        blocks.append(Block(len(so_far), fixed, [guess]))
+        so_far += fixed
+    return blocks
 
 
 def _drop_near_ties(blocks: Sequence[Block], choices: Sequence[int], prompt: int) -> None:
