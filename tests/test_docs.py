@@ -135,7 +135,8 @@ def test_the_example_task_and_search_grow_a_tree(light):
 
 def test_the_example_scheduler_goes_by_length():
     space = {}
-    exec(compile(blocks("docs/adding_a_scheduler.md")[0], "adding_a_scheduler.md", "exec"), space)
+    for block in blocks("docs/adding_a_scheduler.md"):
+        exec(compile(block, "adding_a_scheduler.md", "exec"), space)
     engine = Engine({"target": runner("llama")}, space["ShortFirst"](1))
     asked = [Request(text, SamplingParams(max_tokens=3)) for text in reversed(prompts()[:4])]
     for request in asked:
