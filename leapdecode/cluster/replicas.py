@@ -148,7 +148,9 @@ def replicas(
             "request_router_kwargs": {"imbalanced_threshold": batch_size, "do_eviction": True},
         },
     )
-    replica_settings = replace(settings, api_keys=(), origins=(), log=None)
+    replica_settings = replace(
+        settings, api_keys=(), origins=(), log=None, behind_keys=settings.knows_clients
+    )
     try:
         bound = kind.bind(start, replica_settings, batch_size, threads)
         yield serve.run(bound, name=name, route_prefix=None)

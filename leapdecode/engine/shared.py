@@ -14,15 +14,23 @@ from leapdecode.methods.planner import CostPlanner, Planner
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.row_times import RowTimes, row_times
 from leapdecode.model.runner import Runner
+from leapdecode.pools.ngrams import MOST_TOKENS as MOST_POOL
 from leapdecode.pools.ngrams import NgramPool
+from leapdecode.pools.store import MOST_TOKENS as MOST_STORE
 from leapdecode.pools.store import EarlierTexts, Store
 
 MOST_KEPT = 64  # planners, pools, and stores, of different methods and options
+# of a salt's pool and store, because a server may have as many as are kept
+SALTED_POOL, SALTED_STORE = 1 << 16, 1 << 14  # tokens
+Place = tuple[str, str]  # of what is kept: a salt, or without one a method with its options
 
 
 class Shared:
     """Planners and pools of one pair of models, by the options of the method that uses them;
     and `memory`.
+
+    What is kept of texts with a salt is kept by the salt, whatever the method's options: texts of
+    another salt, or of none, are not guessed from it.
     """
 
     def __init__(
@@ -35,8 +43,8 @@ class Shared:
         self.runner, self.draft_runner, self.tokenizer = runner, draft_runner, tokenizer
         self.memory = memory or CacheMemory(None)
         self.planners: dict[tuple[str, bool, int | str | None, int], Planner] = {}
-        self.pools: dict[str, NgramPool] = {}
-        self.stores: dict[str, Store] = {}
+        self.pools: dict[Place, NgramPool] = {}
+        self.stores: dict[Place, Store] = {}
         self.times: dict[int, RowTimes] = {}  # by runner, what its forwards take
 
     @functools.cached_property
@@ -91,27 +99,30 @@ class Shared:
             times = self.times[id(runner)] = row_times(runner)
         return times
 
-    def pool(self, method: Method, pool: NgramPool | None) -> NgramPool | None:
-        """The pool that a method starts from: the request's, or one that it keeps itself; raises
-        `OptionError`, `PoolError`.
+    def pool(self, method: Method, pool: NgramPool | None, salt: str = "") -> NgramPool | None:
+        """The pool that a method starts from: the request's, or one that it keeps itself for texts
+        of a salt; raises `OptionError`, `PoolError`.
         """
         if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for
             return None
         if pool is not None:
             check_pool(pool, method.name, method.takes_pool)
         elif method.takes_pool and method.history:
-            pool = _kept(self.pools, method, NgramPool)
+            most_tokens = SALTED_POOL if salt else MOST_POOL
+            pool = _kept(self.pools, method, salt, lambda: NgramPool(most_tokens=most_tokens))
         if pool is not None:
             pool.bind(self.fingerprint, self.runner.vocabulary)
         return pool
 
     def earlier(self, method: Method, sequence: Sequence, store: Any) -> EarlierTexts | None:
-        """What a method may guess from of a store's texts, or of those that it keeps itself; raises
-        `OptionError`, `PoolError`.
+        """What a method may guess from of a store's texts, or of those of the same salt that it
+        keeps itself; raises `OptionError`, `PoolError`.
         """
         keeps = method.takes_store and method.history
         if store is None and keeps and not sequence.samples_drafts:
-            store = _kept(self.stores, method, Store)
+            salt = sequence.cache_salt
+            most_tokens = SALTED_STORE if salt else MOST_STORE
+            store = _kept(self.stores, method, salt, lambda: Store(most_tokens))
         if store is None or not isinstance(self.runner, Runner):
             return None
         check_store(store, method.name, method.takes_store, sequence.samples_drafts)
@@ -120,11 +131,12 @@ class Shared:
         return found
 
 
-def _kept(kept: dict[str, Any], method: Method, new: Callable[[], Any]) -> Any:
-    """What a method with these options has kept so far."""
-    key = repr(method)
-    if key not in kept:
-        kept[key] = new()
-        if len(kept) > MOST_KEPT:
-            del kept[next(iter(kept))]
-    return kept[key]
+def _kept(kept: dict[Place, Any], method: Method, salt: str, new: Callable[[], Any]) -> Any:
+    """What is kept for texts of a salt, or without one for a method with these options; where there
+    is too much, what was longest unused is dropped.
+    """
+    place = salt, "" if salt else repr(method)
+    kept[place] = kept.pop(place) if place in kept else new()
+    if len(kept) > MOST_KEPT:
+        del kept[next(iter(kept))]
+    return kept[place]

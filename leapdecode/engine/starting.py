@@ -54,7 +54,7 @@ def start(
     method = method_of(request, models)
     has_draft = method.asks_draft(models.get("draft") is not None)
     planner = shared.planner(method, has_draft, budget_of(request, method), batch_size)
-    pool = shared.pool(method, request.pool)
+    pool = shared.pool(method, request.pool, request.cache_salt)
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     params = request.sampling
     if params.logits_processors:

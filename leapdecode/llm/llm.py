@@ -118,7 +118,8 @@ class LLM(LoadedModels):
             stream: names the noise: the same stream, seed and position, the same noise. A list has
                 one per prompt. Samples have (stream, their number); by default their number alone.
             cache_salt: prompts take over cached keys and values only from texts with the same
-                salt, see `prefix_cache`. A server gives each of its clients another salt.
+                salt, see `prefix_cache`; so do methods with `history` what they keep of texts. A
+                server gives each of its clients another salt.
             on_step: called after every step with (number of the result, pieces); True ends a text.
             continue_final_message: whether the last of chat messages goes on, instead of an answer
                 that begins; by default if it is the assistant's, as in transformers' pipeline.

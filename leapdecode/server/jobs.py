@@ -106,8 +106,9 @@ class Jobs:
         large = [key for key, value in options.items() if key != "seed" and too_large(value)]
         if large:
             raise Failure(400, f"options: {large[0]} may be at most {MOST_ROWS} here", "options")
-        if options.get("history"):
-            raise Failure(400, "options: history would share texts among clients", "options")
+        if options.get("history") and not self.settings.knows_clients:
+            message = "history is kept by API key, and this server asks for none (--api-key)"
+            raise Failure(400, f"options: {message}", "options")
         try:
             find(name)
         except LeapdecodeError as error:

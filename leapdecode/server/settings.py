@@ -24,6 +24,7 @@ class Settings:
         grace: seconds for requests under way when the server is told to stop.
         log: takes a line for every request, and what the server has to say; None: nothing is said.
         proxies: addresses or networks whose word of a client's address is believed.
+        behind_keys: who stands before it has asked for a key already.
     """
 
     names: tuple[str, ...]
@@ -38,3 +39,9 @@ class Settings:
     grace: float = 30.0
     log: Callable[[str], None] | None = None
     proxies: tuple[str, ...] = ()
+    behind_keys: bool = False
+
+    @property
+    def knows_clients(self) -> bool:
+        """Whether every request has a key that was checked, so that texts may be kept by it."""
+        return self.behind_keys or bool(self.api_keys)
