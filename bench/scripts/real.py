@@ -32,7 +32,7 @@ from leapdecode_bench.cli.bench import finish
 from leapdecode_bench.cli.contenders import parse_methods
 from leapdecode_bench.cli.measuring import measure_bench
 from leapdecode_bench.measure.bench import Bench
-from leapdecode_bench.measure.contenders import Contender, ours
+from leapdecode_bench.measure.contenders import Contender, Twins
 from leapdecode_bench.measure.facts import facts
 from leapdecode_bench.measure.pages import Table as PageTable
 from leapdecode_bench.measure.pages import Words, markdown
@@ -102,7 +102,8 @@ def prepare(arguments: argparse.Namespace) -> Bench:
     inexact = ("autoregressive", {"exact": False})
     if llm.exact and inexact not in chosen:
         chosen.insert(1, inexact)
-    contenders: list[Contender] = [ours(llm, name, options) for name, options in chosen]
+    twins = Twins(llm)
+    contenders: list[Contender] = [twins.contender(name, options) for name, options in chosen]
     contenders += peers(arguments.peers, llm) if arguments.peers else []
     sampling = SamplingParams(
         max_tokens=arguments.max_tokens, temperature=arguments.temperature, seed=arguments.seed

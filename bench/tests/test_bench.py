@@ -17,10 +17,11 @@ from commands import call, errors
 from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.model import embedded
-from leapdecode_bench.cli.contenders import parse_methods
+from leapdecode_bench.cli.contenders import by_draft, parse_methods, several_drafts
 from leapdecode_bench.measure.bench import Bench, Workload
 from leapdecode_bench.measure.computing import computing
-from leapdecode_bench.measure.contenders import Ours, Outcome, ours
+from leapdecode_bench.measure.contenders import Ours, Outcome, Twins
+from leapdecode_bench.measure.facts import facts
 from leapdecode_bench.measure.intervals import median_interval
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.peers import peers
@@ -508,6 +509,8 @@ def test_presets_of_ouroboros_have_the_papers_options():
         (("--methods", ""), "--methods is empty"),
         (("--methods", "lookahead:window=0"), "window"),
         (("--methods", "lookahead:budget=few"), "--budget"),
+        (("--methods", "lookahead:draft=demo"), "takes no draft"),
+        (("--preset", "seed-table1", "--draft", "a,b"), "--draft names 2 models"),
         (("--tasks", "maths"), "math"),
         (("--preset", "scalin"), "scaling"),
         (("--peers", "vllm"), "hf"),
@@ -546,9 +549,40 @@ def test_a_damaged_folder_is_not_resumed(tmp_path):
     assert Store.open(tmp_path, None, {"model": "demo"}, resume=True).folder == store.folder
 
 
+def test_methods_are_measured_with_each_of_several_drafts(llm, tmp_path):
+    other = tmp_path / "other"
+    llm.draft.save_pretrained(other)
+    llm.tokenizer.save_pretrained(other)
+    assert several_drafts(f"demo, {other}") == ["demo", str(other)]
+    named = by_draft(parse_methods("lookahead,draft_model:gamma=3", "none"), [str(other)])
+    twins = Twins(llm)
+    contenders = [twins.contender(name, options) for name, options in named]
+    assert [contender.label.partition(":budget")[0] for contender in contenders] == [
+        "autoregressive", "lookahead", "draft_model:gamma=3", "draft_model:gamma=3",
+    ]  # fmt: skip
+    assert contenders[3].options["draft"] == str(other)
+    assert contenders[3].llm is not llm
+    assert contenders[3].llm.model is llm.model
+    bench = Bench(llm, contenders, build("math", llm, 1, 0, SHORT), SHORT)
+    (records,) = [batch for batch in bench.run(set()) if batch]
+    by_label = {record.contender: record for record in records}
+    own, copy = (by_label[contender.label] for contender in contenders[2:])
+    assert own.counts == copy.counts  # the same weights guess the same
+    assert copy.verdicts == [1, 0, 0]
+    run = facts(bench, "demo", [])
+    assert run["other_drafts"] == {str(other): run["sizes"]["draft"]}
+    assert run["weights"][2] == run["weights"][1]
+
+
+def test_a_folder_with_a_comma_in_its_name_is_one_draft(tmp_path):
+    (tmp_path / "a,b").mkdir()
+    assert several_drafts(str(tmp_path / "a,b")) == [str(tmp_path / "a,b")]
+    assert several_drafts(None) == []
+
+
 def test_a_twin_of_another_exactness_computes_as_the_benchs_model_does():
     llm = LLM("demo", draft=None, device="cpu", prepack=True, exact=False)
-    twin = ours(llm, "autoregressive", {"exact": True}).llm
+    twin = Twins(llm).contender("autoregressive", {"exact": True}).llm
     assert twin.exact is True
     assert computing(twin) == computing(llm)
     assert computing(twin).prepack

@@ -22,7 +22,10 @@ ModelOption = Annotated[
     ),
 ]
 DraftOption = Annotated[
-    str | None, typer.Option("--draft", help="draft model with the same tokenizer, as --model")
+    str | None,
+    typer.Option(
+        "--draft", help="draft model with the same tokenizer, as --model; bench: several, by comma"
+    ),
 ]
 DeviceOption = Annotated[
     str,
@@ -134,6 +137,15 @@ class Models:
         """Whether there will be a draft model; the embedded pair has one of its own."""
         return self.draft is not None or self.model == "demo"
 
+    @property
+    def loading(self) -> dict[str, Any]:
+        """Arguments of `LLM` that say how a model given by name is loaded."""
+        return {
+            "device": self.device, "dtype": self.dtype, "attn_implementation": self.attn,
+            "trust_remote_code": self.trust_remote_code, "keep_gguf": not self.no_keep,
+            "draft_dtype": self.draft_dtype,
+        }  # fmt: skip
+
     def open(
         self,
         fallback: bool | None = None,
@@ -168,10 +180,6 @@ class Models:
         llm = LLM(
             self.model,
             draft=self.draft,
-            device=self.device,
-            dtype=self.dtype,
-            attn_implementation=self.attn,
-            trust_remote_code=self.trust_remote_code,
             fallback=None if falls_back else False,
             exact="auto" if self.exact is None else self.exact,
             prepack="auto" if self.prepack is None else self.prepack,
@@ -181,8 +189,7 @@ class Models:
             prefix_cache=prefix_cache,
             tensor_parallel=several,
             generation_config=self.generation_config,
-            keep_gguf=not self.no_keep,
-            draft_dtype=self.draft_dtype,
+            **self.loading,
         )
         if packed:
             llm.pack()

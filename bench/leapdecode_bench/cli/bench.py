@@ -1,6 +1,6 @@
 """`leapdecode bench`: methods against plain decoding on tasks, as a sceptic would measure."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,14 +12,16 @@ from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import JsonOption, OtherBudgetOption, RayOption
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
-from leapdecode_bench.cli.contenders import parse_methods
+from leapdecode_bench.cli.contenders import by_draft, parse_methods, several_drafts
 from leapdecode_bench.cli.measuring import ResumeOption, measure_bench
 from leapdecode_bench.cli.paper import EVERY, run_paper
 from leapdecode_bench.cli.results import note_plots, note_rows, show
 from leapdecode_bench.measure.presets import PAPERS, find_preset
 
 ROOT = Path("leapdecode-bench")
-METHODS = "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact, scheduler"
+METHODS = (
+    "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact, scheduler, draft"
+)
 PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
 TASKS = (
     "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK, public sets as "
@@ -108,8 +110,13 @@ def bench(
       leapdecode bench -m path/to/model --tasks gsm8k=test.jsonl,humaneval=HumanEval.jsonl
 
       leapdecode bench --preset ouroboros-table2 -m path/to/model --draft path/to/draft --data sets
+
+      leapdecode bench --preset ouroboros-figure1 -m path/to/model --draft small,medium,large
     """
+    drafts = several_drafts(models.draft)
     if preset in PAPERS or baseline is not None:
+        if len(drafts) > 1:
+            raise OptionError(f"--draft names {len(drafts)} models; this preset takes one")
         options: dict[str, Any] = {
             "methods": methods, "tasks": tasks, "limit": limit, "rounds": rounds, "data": data,
             "batch_size": batch_size, "max_tokens": max_tokens, "seed": seed, "output": output,
@@ -123,7 +130,8 @@ def bench(
     methods = named.methods if methods is None else methods
     tasks = named.tasks_of(models.model, data) if tasks is None else tasks
     budget = budget or named.budget
-    chosen = parse_methods(methods, budget)
+    chosen = by_draft(parse_methods(methods, budget), drafts[1:])
+    models = replace(models, draft=drafts[0] if drafts else None)
     sampling = SamplingParams(
         max_tokens=max_tokens,
         temperature=temperature,
@@ -180,13 +188,16 @@ class BenchOptions:
     def bench(self, models: Models) -> Any:
         """The bench, with everything checked before anything is measured."""
         from leapdecode_bench.measure.bench import Bench
-        from leapdecode_bench.measure.contenders import Contender, ours
+        from leapdecode_bench.measure.contenders import Contender, Twins
         from leapdecode_bench.measure.peers import check_sampling, peers
         from leapdecode_bench.measure.workloads import build
 
         llm = models.open(prefix_cache=False)  # every text counts its own prompt
-        check_drafts(llm, [name for name, _ in self.methods])
-        contenders: list[Contender] = [ours(llm, name, options) for name, options in self.methods]
+        check_drafts(llm, [name for name, options in self.methods if "draft" not in options])
+        twins = Twins(llm, models.loading)
+        contenders: list[Contender] = [
+            twins.contender(name, options) for name, options in self.methods
+        ]
         contenders += peers(self.peers, llm) if self.peers else []
         sampling = self.sampling
         workloads = build(

@@ -1,5 +1,6 @@
 """`--methods`: what contenders are called on the command line."""
 
+from pathlib import Path
 from typing import Any
 
 from leapdecode.cli.options import parse_budget, parse_options
@@ -8,7 +9,7 @@ from leapdecode.methods import find, make
 
 PLAIN = "autoregressive"
 # of a contender, beside its method's options
-EXTRAS = ("budget=", "row_budget=", "verification=", "exact=", "scheduler=")
+EXTRAS = ("budget=", "row_budget=", "verification=", "exact=", "scheduler=", "draft=")
 
 
 def parse_methods(methods: str, budget: str = "auto") -> list[tuple[str, dict[str, Any]]]:
@@ -36,6 +37,10 @@ def parse_methods(methods: str, budget: str = "auto") -> list[tuple[str, dict[st
             options["scheduler"] = extras["scheduler"]
         if "exact" in extras:
             options["exact"] = parse_exact(extras["exact"])
+        if "draft" in extras:
+            if not make(name, {}).asks_draft(True):
+                raise OptionError(f"method {name!r} takes no draft; leave out draft=")
+            options["draft"] = extras["draft"]
         limit = parse_budget(extras.get("budget", extras.get("row_budget", budget)))
         if limit != "auto" and name != PLAIN:
             from leapdecode.engine.checks import check_budget
@@ -45,6 +50,25 @@ def parse_methods(methods: str, budget: str = "auto") -> list[tuple[str, dict[st
         if (name, options) not in parsed:
             parsed.append((name, options))
     return parsed
+
+
+def several_drafts(draft: str | None) -> list[str]:
+    """The models that `--draft A,B` names; a folder may have a comma in its name."""
+    if draft is None or Path(draft).exists():
+        return [] if draft is None else [draft]
+    return [name.strip() for name in draft.split(",") if name.strip()]
+
+
+def by_draft(
+    methods: list[tuple[str, dict[str, Any]]], others: list[str]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Methods with a draft once more for each of the `others`, beside the bench's own draft."""
+    contenders = list[tuple[str, dict[str, Any]]]()
+    for name, options in methods:
+        contenders.append((name, options))
+        if find(name).needs_draft and "draft" not in options:
+            contenders += [(name, options | {"draft": other}) for other in others]
+    return contenders
 
 
 def parse_exact(value: str) -> bool:

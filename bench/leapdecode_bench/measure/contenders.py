@@ -1,6 +1,6 @@
 """What the bench lets decode: a method of ours with options, or a peer on the same weights."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,33 +42,58 @@ class Contender(Protocol):
     ) -> list[Outcome]: ...
 
 
-def ours(llm: LLM, method: str, options: dict[str, Any]) -> "Ours":
-    """A contender on `llm`, or on a twin that shares its models where `options` name another
-    exactness.
+@dataclass
+class Twins:
+    """`LLM`s that share a target and differ in their draft or in exactness.
+
+    Attributes:
+        llm: the bench's own.
+        loading: arguments of `LLM` by which drafts are loaded that are given by name.
     """
-    exact = options.get("exact", llm.exact)
-    if exact == llm.exact:
+
+    llm: LLM
+    loading: Mapping[str, Any] = field(default_factory=dict)
+    made: dict[tuple[bool, str | None], LLM] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.made[self.llm.exact, None] = self.llm
+
+    def of(self, exact: bool, draft: str | None) -> LLM:
+        """The one with this exactness, and with this draft or the bench's own."""
+        if (exact, draft) not in self.made:
+            loaded = self.llm.draft
+            if draft is not None:
+                others = (llm for (_, name), llm in self.made.items() if name == draft)
+                loaded = next((llm.draft for llm in others), draft)
+            self.made[exact, draft] = self._make(exact, loaded)
+        return self.made[exact, draft]
+
+    def _make(self, exact: bool, draft: Any) -> LLM:
+        llm, ways = self.llm, computing(self.llm)
+        return LLM(
+            llm.model,
+            llm.tokenizer,
+            draft=draft,
+            exact=exact,
+            prepack=ways.prepack,
+            quantize=ways.quantize,
+            compile=ways.compile,
+            cache_memory=llm.memory.limit,
+            prefix_cache=ways.prefix_cache,
+            generation_config=llm.generation_config,
+            **self.loading,
+        )
+
+    def contender(self, method: str, options: dict[str, Any]) -> "Ours":
+        """A method on the bench's `LLM`, or on a twin where `options` name a draft or exactness."""
+        llm = self.of(options.get("exact", self.llm.exact), options.get("draft"))
         return Ours(llm, method, options)
-    ways = computing(llm)
-    twin = LLM(
-        llm.model,
-        llm.tokenizer,
-        draft=llm.draft,
-        exact=exact,
-        prepack=ways.prepack,
-        quantize=ways.quantize,
-        compile=ways.compile,
-        cache_memory=llm.memory.limit,
-        prefix_cache=ways.prefix_cache,
-        generation_config=llm.generation_config,
-    )
-    return Ours(twin, method, options)
 
 
 @dataclass
 class Ours:
-    """A method of this library; `exact` among its options decodes on a twin of the `LLM`, see
-    `ours`.
+    """A method of this library; `exact` and `draft` among its options say which `LLM` decodes, see
+    `Twins`.
 
     `prefix` stands in front of the label where another `LLM` than the bench's decodes. `compared`
     is False where that one has other weights: its texts are not compared with plain decoding's.
@@ -96,7 +121,7 @@ class Ours:
     ) -> list[Outcome]:
         """Decode a unit of prompts, `batch_size` at a time."""
         requests = list[Any](prompts)
-        options = {k: v for k, v in self.options.items() if k != "exact"}
+        options = {k: v for k, v in self.options.items() if k not in ("exact", "draft")}
         results = self.llm.generate(
             requests, method=self.method, sampling=sampling, batch_size=batch_size, **options
         )

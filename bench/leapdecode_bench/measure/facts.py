@@ -47,8 +47,16 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
     ways = computing(llm)
     models = {"target": llm.model, "draft": llm.draft}
     notes = [note for note in (note_of(llm.name), note_of(draft)) if note]
-    return described(llm) | {
+    others = {
+        contender.options["draft"]: contender.llm.draft
+        for contender in bench.contenders
+        if isinstance(contender, Ours) and "draft" in contender.options
+    }
+    run = described(llm)
+    run["weights"] += map(weights_digest, others.values())
+    return run | {
         "draft": draft or (llm.name if llm.draft is not None else None),
+        "other_drafts": {name: num_weights(model) for name, model in others.items()} or None,
         "sizes": {role: num_weights(model) for role, model in models.items() if model is not None},
         "attention": llm.model.config._attn_implementation,
         "quantized": ways.quantize,

@@ -168,7 +168,7 @@ def fact(name: str, value: Any) -> str:
     if name == "sampling":
         return sampling(value)
     if isinstance(value, dict):
-        sizes = name == "sizes"
+        sizes = name in ("sizes", "other_drafts")
         parts = [f"{key} {parameters(part) if sizes else part}" for key, part in value.items()]
         return ", ".join(parts) + " parameters" * sizes
     return str(value)
