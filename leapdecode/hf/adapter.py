@@ -16,7 +16,7 @@ from leapdecode.core import Stats
 from leapdecode.engine import Engine
 from leapdecode.engine.places import Open, open_cache
 from leapdecode.engine.schedulers.batched import Batched
-from leapdecode.engine.shared import Shared
+from leapdecode.engine.shared import Place, Shared
 from leapdecode.errors import OptionError
 from leapdecode.hf.cache import Keeping
 from leapdecode.hf.checks import check_config, check_inputs, check_unseen, padding_of
@@ -82,8 +82,8 @@ class Decoding:
         self.method, self.draft, self.streamer, self.fallback = method, draft, streamer, fallback
         self.stats: list[Stats] = []
         # what the option `history` keeps from call to call
-        self.pools: dict[str, NgramPool] = {}
-        self.stores: dict[str, Store] = {}
+        self.pools: dict[Place, NgramPool] = {}
+        self.stores: dict[Place, Store] = {}
         self.runners = Runners()
 
     def generate(
