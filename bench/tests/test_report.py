@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from leapdecode_bench.measure import canvas, plots, publish
+from leapdecode_bench.measure import canvas, option_plots, plots, publish
 from leapdecode_bench.measure.cells import COLUMNS, shared_options, short_names
 from leapdecode_bench.measure.results import write_files
 
@@ -38,7 +38,13 @@ RUN = {
 }
 VARIANTS = [(5, 3), (7, 5), (15, 5), (15, 3), (30, 5)]
 LONG = "lookahead:window=15:ngram=5:guesses=15:budget=auto"
+OTHER = "path/to/a smaller draft"
 TASKS = ["math", "code", "code/source", "blocksworld", "passage", "sql", "unguessable"]
+
+
+def chosen(gamma, draft):
+    """Options of speculation with the bench's draft, or with another."""
+    return {"gamma": gamma} | ({"draft": draft} if draft else {})
 
 
 def new_row(task, method, draw, options=None):
@@ -102,7 +108,7 @@ def small():
 
 
 def large(hostile=True):
-    """Everything at once: seven tasks, eleven methods, hostile names, a note, costs of rows,
+    """Everything at once: seven tasks, seventeen methods, hostile names, a note, costs of rows,
     looping texts.
     """
     draw = random.Random(2)
@@ -112,6 +118,11 @@ def large(hostile=True):
         (LONG, {"window": 15, "ngram": 5, "budget": "auto"}),
     ]
     methods += [(f"lookahead:window={w}:ngram={n}", {"window": w, "ngram": n}) for w, n in VARIANTS]
+    methods += [
+        (f"draft_model:gamma={gamma}" + f":draft={draft}" * bool(draft), chosen(gamma, draft))
+        for gamma in (2, 5, 9)
+        for draft in (None, OTHER)
+    ]
     methods += [("hf-plain", {}), ("hf-prompt_lookup", {}), (HOSTILE if hostile else "jacobi", {})]
     rows = [
         new_row(t, m, draw, o)
@@ -132,6 +143,7 @@ def large(hostile=True):
     ]
     note = "text of a 6M-parameter model on generated tasks at the cost of 7B " + HOSTILE * hostile
     run = RUN | {"model": HOSTILE if hostile else "demo", "note": note, "row_costs": costs}
+    run["other_drafts"] = {OTHER: 101_000}
     return {"schema": 1, "run": run, "rows": rows}
 
 
@@ -322,6 +334,8 @@ def test_a_figure_needs_its_data(tmp_path):
     report = small()
     assert plots.figure_scaling(report) is None
     assert plots.figure_row_costs(report) is None
+    assert plots.figure_option(report) is None
+    assert plots.figure_drafts(report) is None
     nothing = {"run": RUN, "rows": report["rows"][:1]}
     assert plots.figure_speedup(nothing) is None
     assert plots.figure_accepted(nothing) is None
@@ -347,6 +361,34 @@ def test_the_scaling_law_has_a_line_per_ngram_length():
         2560 * len(rows) / forwards,
         30,
     )
+
+
+def test_an_option_has_a_line_per_task_and_draft():
+    report = large(hostile=False)
+    assert option_plots.varied(report) == ("draft_model", "gamma")
+    option, lines = option_plots.lines_by_option(report)
+    assert option == "gamma of draft_model"
+    assert len(lines) == 2 * len(TASKS)
+    points = lines["math", OTHER]
+    rows = {row["method"]: row for row in report["rows"] if row["task"] == "math"}
+    row = rows[f"draft_model:gamma=5:draft={OTHER}"]
+    assert points[1] == (5, row["tokens_per_second"], row["tokens_per_forward"] - 1)
+    assert [value for value, _, _ in points] == [2, 5, 9]
+    both = {"gamma": 7, "confidence": 0.2}
+    report["rows"].append(new_row("math", "draft_model:gamma=7", random.Random(3), both))
+    assert option_plots.varied(report) is None
+
+
+def test_a_draft_counts_with_its_fastest_contender():
+    report = large(hostile=False)
+    (smaller, own) = option_plots.lines_by_draft(report)["math", "draft_model"]
+    assert (smaller[0], own[0]) == (101_000, 812_032)
+    rows = [row for row in report["rows"] if row["task"] == "math" and "gamma" in row["options"]]
+    fastest = max(
+        (row for row in rows if "draft" in row["options"]),
+        key=lambda row: row["tokens_per_second"],
+    )
+    assert smaller[1:] == (fastest["tokens_per_second"], fastest["tokens_per_forward"] - 1)
 
 
 def test_a_method_has_one_colour_and_plain_decoding_is_grey():

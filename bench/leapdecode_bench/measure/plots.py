@@ -23,6 +23,7 @@ from leapdecode_bench.measure.canvas import (
     text_colour_on,
 )
 from leapdecode_bench.measure.cells import short_names
+from leapdecode_bench.measure.option_plots import figure_drafts, figure_option
 from leapdecode_bench.measure.publish import Figures
 from leapdecode_bench.measure.records import BASELINE
 
@@ -241,6 +242,15 @@ FIGURES = {
     "scaling": (
         figure_scaling,
         f"Lookahead's scaling law: {LINES}",
+    ),
+    "option": (
+        figure_option,
+        "What an option does: speed, and guesses that a forward accepts, by its value.",
+    ),
+    "drafts": (
+        figure_drafts,
+        "What the size of a draft does: speed, and guesses that a forward accepts, of each draft's "
+        "fastest contender.",
     ),
     "row_costs": (
         figure_row_costs,

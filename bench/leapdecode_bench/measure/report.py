@@ -66,7 +66,7 @@ def blocks(report: dict[str, Any], pictures: Pictures) -> list[Block]:
     run, rows = report["run"], report["rows"]
     page = outcome(report)
     page += [] if available() else [Words(NO_PLOTS)]
-    shown_first = ("speedup", "rows", "accepted", "scaling")
+    shown_first = ("speedup", "rows", "accepted", "scaling", "option", "drafts")
     page += [pictures[name] for name in shown_first if name in pictures]
     page += [Heading("How to read this"), *map(Words, HOW_TO_READ)]
     for task in dict.fromkeys(row["task"] for row in rows):
