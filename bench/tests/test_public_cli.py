@@ -191,6 +191,24 @@ def test_presets_of_papers_name_sets_that_exist():
             check_tasks(task, Path("nowhere"))
 
 
+def test_a_mix_of_public_sets_is_asked_and_scored_as_each_set_is(llm, sets):
+    parts = ["gsm8k:max_tokens=5", "wmt16:max_tokens=4"]
+    sampling = SamplingParams()
+    mathematics, translation = (build(part, llm, 2, 0, sampling, data=sets)[0] for part in parts)
+    (mixed,) = build(f"mix=1:{'+'.join(parts)}", llm, 2, 0, sampling, data=sets)
+    assert mixed.name == "mix=1:gsm8k+wmt16"
+    workloads = (mathematics, translation)
+    places = [(work, number) for number in range(2) for work in workloads]
+    assert mixed.prompts == [work.prompts[number] for work, number in places]
+    assert mixed.samplings == [work.sampling for work, _ in places]
+    text = "The house is wonderful."
+    scores = [work.score(number, text) for work, number in places]
+    assert [mixed.score(number, text) for number in range(4)] == scores
+    assert len(set(scores)) > 1
+    with pytest.raises(DataUnavailable, match="mbpp"):
+        check_tasks("mix=1:gsm8k+mbpp", sets)
+
+
 def test_a_bench_takes_a_folder_of_sets(sets, tmp_path):
     done = call(
         *BENCH, *PLAIN, "--limit", "1", "--data", sets, "--tasks", "gsm8k,wmt16:max_tokens=4",
