@@ -37,7 +37,8 @@ def decode(method: Method, sequence: Sequence, context: MethodContext) -> Decodi
         except NoMore:
             sequence.finish_reason = "aborted"
             return
-        evaluated = arrange(sequence, carried, tree)
+        required = set() if plain else method.required_nodes()
+        evaluated = arrange(sequence, carried, tree, required)
         likeliest = 0 if plain else method.likeliest
         output = yield Forward("target", sequence, evaluated.tree, likeliest=likeliest)
         assert output is not None, "the engine answers every Forward with a ForwardResult"

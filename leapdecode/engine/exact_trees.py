@@ -108,10 +108,10 @@ class Arranged:
         )
 
 
-def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
+def arrange(sequence: Sequence, carried: Carried, tree: TokenTree, required: set[int]) -> Arranged:
     """What the target evaluates for the method's `tree` behind what is `carried`.
 
-    Under the rejection verifier there is no text to keep to, so the tree stays as it is.
+    Where there are too many rows, the `required` nodes of the tree are left out last. Under the rejection verifier there is no text to keep to, so the tree stays as it is.
     """
     if not sequence.exact_rows or sequence.samples_drafts:
         return Arranged(tree)
@@ -122,16 +122,20 @@ def arrange(sequence: Sequence, carried: Carried, tree: TokenTree) -> Arranged:
     last = 0
     for token, source in zip(carried.tokens, carried.sources, strict=True):
         last = combined.add(last, token, source)
-    places = _graft(tree, combined, last, sequence.exact_rows)
+    places = _graft(tree, combined, last, sequence.exact_rows, required - tree.skipped)
     return Arranged(combined, len(carried.tokens), places, True)
 
 
-def _graft(tree: TokenTree, combined: TokenTree, root: int, most: int) -> list[int]:
+def _graft(
+    tree: TokenTree, combined: TokenTree, root: int, most: int, required: set[int]
+) -> list[int]:
     """Add `tree` to `combined`, where its root is `root`, depth first, so that first children make
     the first chain.
 
-    Returns every node's place, -1 for what was skipped and what would be beyond `most` nodes.
+    The `required` nodes, closed under parents, come before others among `most` nodes in all.
+    Returns every node's place, -1 for what was left out.
     """
+    room = max(most - len(combined) - len(required), 0)  # for other nodes
     places, below = [-1] * len(tree), list[list[int]]([] for _ in range(len(tree)))
     for node in range(1, len(tree)):
         below[tree.parents[node]].append(node)
@@ -140,6 +144,10 @@ def _graft(tree: TokenTree, combined: TokenTree, root: int, most: int) -> list[i
         node = waiting.pop()
         if node in tree.skipped:
             continue
+        if node not in required:
+            if room == 0:
+                continue
+            room -= 1
         parent = places[tree.parents[node]]
         places[node] = combined.add(
             parent,

@@ -65,7 +65,6 @@ class Turn:
         if request.exactness is not None:
             rows = request.exactness.rows_at(len(request.sequence.tokens) - 1, texts)
         request.sequence.exact_rows = rows
-        request.context.planner.exact = rows or None
 
     def compare(self, active: list[ActiveRequest]) -> None:
         """Find out more of what exact decoding may do, by texts that wait for their next forward.
@@ -128,6 +127,8 @@ class Turn:
         """Let a request's loop go on with its answer; what its own callbacks raise ends it."""
         answer = request.answer
         request.answer = None
+        # a planner serves many texts, each of which has its own limit
+        request.context.planner.exact = request.sequence.exact_rows or None
         began = time.perf_counter()
         try:
             request.pending = request.decoding.send(answer)

@@ -48,7 +48,7 @@ class Jacobi(Method):
         self.prompt = sequence.tokens[: sequence.prompt_length]
         self.left, self.taken, self.trajectory = self.block, 0, []
         self.updated = 0
-        self.guesses = self.top_up([], self.size(), self.initial)
+        self.guesses = self.top_up([], self.size(), self.initial, sequence.tokens)
 
     def size(self) -> int:
         """How many guesses the next step holds: the window, or what is left of the block beside the
@@ -56,14 +56,14 @@ class Jacobi(Method):
         """
         return max(self.left - 1, 0) if self.block else self.window
 
-    def top_up(self, guesses: list[int], size: int, kind: str) -> list[int]:
-        """`guesses` cut or lengthened to `size` with random prompt tokens, the prompt's in order,
-        or padding.
+    def top_up(self, guesses: list[int], size: int, kind: str, text: list[int]) -> list[int]:
+        """`guesses` cut or lengthened to `size` with random tokens of the `text` so far (the x of
+        CLLM's Algorithms 1 and 3, which grows), the prompt's in order, or padding.
         """
         new = []
         for _ in range(size - len(guesses)):
             if kind == "random":
-                new.append(self.random.choice(self.prompt))
+                new.append(self.random.choice(text))
             else:
                 new.append(self.prompt[self.taken % len(self.prompt)] if kind == "prompt" else PAD)
                 self.taken += 1
@@ -71,10 +71,12 @@ class Jacobi(Method):
 
     def guess(self, sequence: Sequence) -> TokenTree:
         tree = TokenTree(sequence.pending)
-        wanted = max(self.window, self.block - 1) + 1  # the root is the first column
-        columns = self.context.planner.columns(wanted, 1, len(sequence.tokens))
+        wanted = self.block or self.window + 1  # the root is the first column
+        columns = self.context.planner.columns(
+            wanted, 1, len(sequence.tokens), carried=sequence.carried
+        )
         size = min(self.size(), max(columns - 1, 0))
-        self.guesses = self.top_up(self.guesses, size, self.refill)
+        self.guesses = self.top_up(self.guesses, size, self.refill, sequence.tokens)
         nodes = tree.add_chain(0, self.guesses[: self.updated], "window")
         tree.add_chain(nodes[-1] if nodes else 0, self.guesses[self.updated :], FILL)
         if self.record:
@@ -96,5 +98,5 @@ class Jacobi(Method):
             if self.left <= 0:
                 self.left = self.block
         updated = [choice for choice in verdict.choices[accepted:] if choice >= 0]
-        self.guesses = self.top_up(updated, self.size(), self.refill)
+        self.guesses = self.top_up(updated, self.size(), self.refill, sequence.tokens)
         self.updated = min(len(updated), len(self.guesses))

@@ -53,7 +53,7 @@ class Lookahead(Method):
     def guess(self, sequence: Sequence) -> TokenTree:
         tree = self.branches.tree(sequence.pending, "ngram")
         width = self.context.planner.columns(
-            self.window, self.ngram - 1, len(sequence.tokens), SHARE
+            self.window, self.ngram - 1, len(sequence.tokens), SHARE, sequence.carried
         )
         self.branches.place(tree, width)
         return tree

@@ -185,8 +185,6 @@ class Ouroboros(Method):
             self.correct_suffixes(tree, verdict)
         if self.pool_from_prompt:
             self.branches.pool.add_text(sequence.tokens, self.phrase_length, len(verdict.tokens))
-        if self.branches.window is not None:
-            self.branches.window.restart(sequence.pending)
 
     def correct_suffixes(self, tree: TokenTree, verdict: Verdict) -> None:
         """A suffix that was not accepted is replaced by what the target chose at its nodes (section

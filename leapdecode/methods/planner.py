@@ -110,12 +110,19 @@ class Planner:
         """Whether the next tree is a root alone, because guesses have long not paid."""
         return False
 
-    def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
-        """How many of a window's `wanted` columns of `height` rows to carry: all that have room in
-        a `share` of rows, or none where they do not pay. The root is the first of those rows.
+    def columns(
+        self, wanted: int, height: int, context: int, share: float = 1.0, carried: int = 0
+    ) -> int:
+        """How many of a window's `wanted` columns of `height` rows to evaluate: all that have room
+        in a `share` of the rows, or none where they do not pay.
+
+        The root is the first row of the window; `carried` rows are taken already.
         """
         most = self.most(context)
-        return wanted if most is None else min(wanted, (int((most - 1) * share) + 1) // height)
+        if most is None:
+            return wanted
+        room = int(max(most - 1 - carried, 0) * share) + 1
+        return min(wanted, room // height)
 
     def judge_window(self, gained: int, rows: int) -> None:
         """One step: the tokens that it gained by a window, and its rows in all."""
@@ -244,9 +251,11 @@ class CostPlanner(Planner):
         self.rest.resting = self.rest.rests(self.sequences) and self.tried is None
         return self.rest.resting
 
-    def columns(self, wanted: int, height: int, context: int, share: float = 1.0) -> int:
+    def columns(
+        self, wanted: int, height: int, context: int, share: float = 1.0, carried: int = 0
+    ) -> int:
         """It is decided every `PERIOD` steps whether the window pays."""
-        wanted = super().columns(wanted, height, context, share)
+        wanted = super().columns(wanted, height, context, share, carried)
         window = self.window
         window.left -= 1
         if window.left < 0:

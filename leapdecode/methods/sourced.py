@@ -75,15 +75,16 @@ class Sourced(Method):
 
     def _window(self, sequence: TokenSequence) -> list[int]:
         """The Jacobi guesses behind the pending token: the target's choices at the last ones, and
-        new ones from the prompt.
+        new ones from the text.
         """
-        columns = self.context.planner.columns(self.max_window + 1, 1, len(sequence.tokens))
+        columns = self.context.planner.columns(
+            self.max_window + 1, 1, len(sequence.tokens), carried=sequence.carried
+        )
         width = min(self.max_window, self.nodes - 1, sequence.remaining - 1, columns - 1)
         width = max(width, 0)
         self.updated = self.updated[:width]
         missing = width - len(self.updated)
-        prompt = sequence.prompt
-        return self.updated + [self.random.choice(prompt) for _ in range(missing)]
+        return self.updated + [self.random.choice(sequence.tokens) for _ in range(missing)]
 
     def _most(self, sequence: TokenSequence) -> int:
         """Rows of a tree at most."""

@@ -33,8 +33,6 @@ class Branches:
 
     def begin(self, tokens: list[int]) -> None:
         """Start behind `tokens`, the last of which is the next tree's root."""
-        if self.window is not None:
-            self.window.restart(tokens[-1])
         if self.from_text:
             self.pool.add_text(tokens, self.size)
 
@@ -54,7 +52,7 @@ class Branches:
         if self.window is None:
             return
         if width is not None and width != self.window.width:
-            self.window.resize(width, tree.tokens[0])
+            self.window.resize(width)
         self.window.place(tree)
 
     @property
@@ -71,10 +69,8 @@ class Branches:
         )
 
     def advance(self, choices: list[int], tokens: list[int], accepted: int) -> None:
-        """Learn from a step whose last `accepted` of `tokens` are new; the last one is the next
-        root.
-        """
+        """Learn from a step whose last `accepted` of `tokens` are new."""
         if self.window is not None:
-            self.window.advance(choices, accepted, tokens[-1], self.pool)
+            self.window.advance(choices, accepted, self.pool)
         if self.from_text:
             self.pool.add_text(tokens, self.size, accepted)

@@ -51,7 +51,7 @@ class QuestionJacobi(Jacobi):
         if self.question:
             self.prompt = self.question
             self.taken = 0
-            self.guesses = self.top_up([], self.size(), self.initial)
+            self.guesses = self.top_up([], self.size(), self.initial, sequence.tokens)
 
 
 class AnswerBranch:
