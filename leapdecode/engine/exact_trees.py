@@ -111,7 +111,8 @@ class Arranged:
 def arrange(sequence: Sequence, carried: Carried, tree: TokenTree, required: set[int]) -> Arranged:
     """What the target evaluates for the method's `tree` behind what is `carried`.
 
-    Where there are too many rows, the `required` nodes of the tree are left out last. Under the rejection verifier there is no text to keep to, so the tree stays as it is.
+    Where there are too many rows, the `required` nodes of the tree are left out last. Under the
+    rejection verifier there is no text to keep to, so the tree stays as it is.
     """
     if not sequence.exact_rows or sequence.samples_drafts:
         return Arranged(tree)

@@ -15,7 +15,9 @@ from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.window import LookaheadWindow
 from leapdecode.verify.walk import Verdict
 
-SHARE = 0.5  # of a token budget that the window may take; the rest verifies
+# Of the rows of a step, where they are limited, that the window may take; the rest verifies. With
+# 32 rows SmolLM2 has 6% to 8% more tokens per forward than with half, 2% to 9% more than with all.
+SHARE = 0.75
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The lookahead window: a grid of Jacobi trajectories whose columns become n-grams.
 
-`levels[l][j]` is the guess for the token l + j places behind the pending token, which `levels[0][0]`
-is when a tree is made. Level l was guessed l steps after level 0.
+`levels[l][j]` is the guess for the token l + j places behind the pending token; `place` puts the
+pending token itself at `levels[0][0]`. Level l was guessed l steps after level 0.
 
 A column is *stale* while one of its levels is filler. Columns that come in at the right are, and so
 is a column whose deepest node was not evaluated (it is beyond the token limit, say): its newest
