@@ -73,7 +73,12 @@ def test_a_missing_package_is_named_with_its_command():
 
 @pytest.mark.skipif(find_spec("xllamacpp") is None, reason="needs xllamacpp")
 @pytest.mark.parametrize(
-    ("wanted", "said"), [("llama_cpp", "GGUF"), ("llama_cpp=no", "no file no")]
+    ("wanted", "said"),
+    [
+        ("llama_cpp", "GGUF"),
+        ("llama_cpp=no", "no file no"),
+        (f"llama_cpp={__file__}+draft", "no file draft"),
+    ],
 )
 def test_llama_cpp_wants_a_file(wanted, said):
     with pytest.raises(OptionError, match=said):

@@ -24,31 +24,37 @@ FORMAT = re.compile(r"(?:^|[-._])(I?Q\d\w*|BF16|F16|F32)$", re.IGNORECASE)
 
 
 class LlamaCppPeer(Peer):
-    """`--peers llama_cpp=FILE`, on as many threads as torch has."""
+    """`--peers llama_cpp=FILE`, or `llama_cpp=FILE+DRAFT`, on as many threads as torch has."""
 
     name = "llama_cpp"
     package = module = "xllamacpp"
-    takes = "the path of a GGUF file, as llama_cpp=model.Q4_1.gguf"
+    takes = (
+        "the path of a GGUF file, as llama_cpp=model.Q4_1.gguf, or two, as target.gguf+draft.gguf"
+    )
 
     def check(self, argument: str) -> None:
         super().check(argument)
-        if not Path(argument).is_file():
-            raise OptionError(f"--peers llama_cpp: there is no file {argument}")
+        for file in argument.split("+", 1):
+            if not Path(file).is_file():
+                raise OptionError(f"--peers llama_cpp: there is no file {file}")
 
     def contenders(self, llm: LLM, argument: str) -> list[Contender]:
-        file = Path(argument)
-        return [LlamaCpp(llm, mode, file=file) for mode in ("plain", "ngram")]
+        target, _, draft = argument.partition("+")
+        modes = ["plain", "ngram", *(["draft"] if draft else [])]
+        return [LlamaCpp(llm, mode, file=Path(target), draft_file=Path(draft)) for mode in modes]
 
 
 @dataclass
 class LlamaCpp(PeerContender):
     """Greedy completions of an in-process llama.cpp server with one slot and no prompt cache.
 
-    Modes: "plain", and "ngram": guesses from the text so far (llama.cpp's `ngram-map-k4v`, of its
-    kinds the fastest one here at these lengths).
+    Modes: "plain"; "ngram": guesses from the text so far (llama.cpp's `ngram-map-k4v`, of its
+    kinds the fastest one here at these lengths); "draft": a draft model's, as `--model-draft` with
+    its own defaults. The draft's forwards are not reported by the server, so they count as none.
     """
 
     file: Path = Path()
+    draft_file: Path = Path()
     same_weights: ClassVar[bool] = False
     left_out: ClassVar[tuple[str, ...]] = (*LEFT_OUT, "repetition_penalty", "stop_token_ids")
 
@@ -72,6 +78,10 @@ class LlamaCpp(PeerContender):
             guessing = params.speculative
             guessing.types = [package.common_speculative_type.COMMON_SPECULATIVE_TYPE_NGRAM_MAP_K4V]
             guessing.ngram_map_k4v.size_n, guessing.ngram_map_k4v.size_m = KEY, COPIED
+        if self.mode == "draft":
+            guessing = params.speculative
+            guessing.types = [package.common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+            guessing.draft.mparams.path = str(self.draft_file)
         return package.Server(params)
 
     def _one(self, prompt: list[int], sampling: SamplingParams) -> Outcome:
