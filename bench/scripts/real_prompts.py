@@ -16,9 +16,10 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
 from leapdecode_bench.measure.bench import Workload
 from leapdecode_bench.measure.workloads import build, encode_all
+from leapdecode_bench.tasks.public.chat_questions import ChatQuestions
 from leapdecode_bench.tasks.registry import find
 
-QUESTIONS = Path(__file__).resolve().parent / "chat_questions.txt"
+QUESTIONS = ChatQuestions.included
 GSM8K, HUMANEVAL = "gsm8k_test_200.jsonl", "humaneval.jsonl"
 BLOCK, SHOTS = 13, 5  # problems for one number of a prompt; worked examples before a question
 TASKS = ("math", "code", "passage", "sql", "choice")

@@ -237,10 +237,17 @@ def creative_writing(folder):
     )  # fmt: skip
 
 
+def chat_questions(folder):
+    path = folder / "questions.txt"
+    path.write_text("Why is ice slippery?\n\nHow do I fold a shirt?\n")
+    return path, ()
+
+
 FILES = {
     one.__name__: one
     for one in (
         gsm8k, humaneval, mbpp, cnn_dailymail, wmt16, mt_bench, spec_bench, csqa, strategyqa, aqua,
-        spider, codesearchnet, wikitext, ptb, sharegpt, blocksworld6, creative_writing,
+        chat_questions, spider, codesearchnet, wikitext, ptb, sharegpt, blocksworld6,
+        creative_writing,
     )
-}  # fmt: skip
+} | {"gsm8k_chat": gsm8k, "humaneval_chat": humaneval}  # fmt: skip

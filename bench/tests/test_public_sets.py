@@ -19,10 +19,16 @@ from leapdecode_bench.tasks.public.registry import find, names
 
 SHORT = SamplingParams(max_tokens=8)
 CONVERSATIONS = {"mt_bench": 4, "spec_bench": 7}  # prompts of two questions, of one per group
+PLAIN_TEXT = ("wikitext", "ptb", "chat_questions")  # sets in which no row can be malformed
 # a right text and a wrong one behind the prompt of a set's first row
 TEXTS = {
     "gsm8k": (" She has 5. So the answer is 5.", " So the answer is 7."),
     "humaneval": ("    return a + b\n\nprint(1 / 0)", "    return a - b"),
+    "gsm8k_chat": ("3 + 4 = 7, and 7 - 2 = 5.\n\nThe answer is 5.", "The answer is 7."),
+    "humaneval_chat": (
+        "Here it is:\n\n```python\ndef add0(a, b):\n    return a + b\n```\nIt adds.",
+        "```python\ndef add0(a, b):\n    return a - b\n```",
+    ),
     "mbpp": ("def double(x):\n    return x + x\n[DONE] and on", "def double(x): return x"),
     "csqa": (" In a library. So the answer is (b).", " So the answer is (a)."),
     "strategyqa": (" It will not. So the answer is no.", " So the answer is yes."),
@@ -77,13 +83,19 @@ def test_a_right_text_scores_one_and_a_wrong_one_none(tmp_path, name):
     assert found.score(rows.items[0], "") == 0.0
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name not in ("wikitext", "ptb")])
+@pytest.mark.parametrize("name", [name for name in FILES if name not in PLAIN_TEXT])
 def test_a_malformed_row_is_named_and_the_rest_is_not_lost(llm, tmp_path, name):
     path, words = FILES[name](tmp_path)
     works = build(f"{name}={path}", llm, 9, 0, SHORT)
     assert sum(len(work.prompts) for work in works) == CONVERSATIONS.get(name, 2)
     (note,) = [note for work in works for note in work.notes]
     assert all(word in note for word in (str(path), *words)), note
+
+
+def test_questions_that_come_with_the_library_need_no_file(light):
+    (work,) = build("chat_questions", light, 20, 0, SHORT, data=None)
+    assert len(work.prompts) == 20
+    assert work.score(0, "Because it is.") is None
 
 
 def test_a_line_that_is_no_json_is_named_by_its_number(tmp_path):

@@ -46,6 +46,7 @@ class PublicSet(ABC):
         summary: one line on it.
         hub: its name for the `datasets` library; None where it is not there.
         files: where it is looked for in a folder of sets, in this order.
+        included: the file, where it comes with this library.
         origin: the file to fetch, and where it is published.
         stop: strings that end a text.
         shots: demonstrations that the papers put before a prompt.
@@ -59,6 +60,7 @@ class PublicSet(ABC):
     files: ClassVar[tuple[str, ...]]
     origin: ClassVar[str]
     hub: ClassVar[Hub | None] = None
+    included: ClassVar[Path | None] = None
     stop: ClassVar[tuple[str, ...]] = ()
     shots: ClassVar[int] = 0
     packages: ClassVar[tuple[str, ...]] = ()

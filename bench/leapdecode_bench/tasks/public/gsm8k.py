@@ -1,6 +1,7 @@
 """GSM8K (Cobbe et al., 2021): grade-school word problems, answered by a number."""
 
 import re
+from typing import ClassVar
 
 from leapdecode.reasoning.answers import final_number
 from leapdecode_bench.tasks.public.base import Hub, Item
@@ -18,7 +19,7 @@ class Gsm8k(Reasoned):
     name = "gsm8k"
     summary = "grade-school word problems: the number behind a chain of thought"
     hub = Hub("openai/gsm8k", "main")
-    files = ("gsm8k.jsonl", "gsm8k/test.jsonl")
+    files: ClassVar[tuple[str, ...]] = ("gsm8k.jsonl", "gsm8k/test.jsonl")
     origin = "test.jsonl of openai/grade-school-math"
     shots = 8
 

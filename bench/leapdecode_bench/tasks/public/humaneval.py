@@ -1,5 +1,7 @@
 """HumanEval (Chen et al., 2021): functions from their documentation, run on tests."""
 
+from typing import ClassVar
+
 from leapdecode_bench.tasks.public.base import Hub, Item, PublicSet
 from leapdecode_bench.tasks.public.reading import Row
 from leapdecode_bench.tasks.public.scorers import cut, passes
@@ -11,10 +13,14 @@ class HumanEval(PublicSet):
     name = "humaneval"
     summary = "Python functions from signature and documentation: pass@1 in a limited process"
     hub = Hub("openai/openai_humaneval")
-    files = ("humaneval.jsonl", "humaneval/HumanEval.jsonl", "HumanEval.jsonl.gz")
+    files: ClassVar[tuple[str, ...]] = (
+        "humaneval.jsonl",
+        "humaneval/HumanEval.jsonl",
+        "HumanEval.jsonl.gz",
+    )
     origin = "HumanEval.jsonl of openai/human-eval"
     # of the paper, section 3.1: a function ends where something new begins
-    stop = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
+    stop: ClassVar[tuple[str, ...]] = ("\nclass", "\ndef", "\n#", "\nif", "\nprint")
 
     def item(self, row: Row) -> Item:
         """The prompt as it stands; its tests."""

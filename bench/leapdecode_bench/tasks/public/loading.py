@@ -50,7 +50,7 @@ def named(name: str, data: Path | None = None, option: str = "--tasks") -> Sourc
     public_set = find(set_name.partition("/")[0])
     if equals and not path:
         raise OptionError(f"{option} {name} names no file; write {set_name}=FILE")
-    file = Path(path) if path else None
+    file = Path(path) if path else public_set.included
     if file is None and data is not None:
         file = in_folder(public_set, data)
     return source_of(set_name, public_set, file)
