@@ -5,12 +5,13 @@ its classes under the entry point group of the registry's package, `leapdecode.m
 leapdecode-bench adds to commands of the library stands in a group of its own.
 """
 
+import dataclasses
 import functools
 import importlib
 import logging
 import pkgutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -119,6 +120,36 @@ class Registry(Generic[Kind]):
         """The one object of the class called `name`; raises `UnknownName` with suggestions."""
         self.find(name)
         return self.instances[name]
+
+
+def parse_fields(
+    owner: str, options: Iterable[dataclasses.Field[Any]], pairs: list[str]
+) -> dict[str, Any]:
+    """KEY=VALUE pairs as the types of the owner's fields; raises user errors with suggestions."""
+    fields = {field.name: field for field in options}
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise OptionError(f"-o {pair!r} is not KEY=VALUE; for example -o window=15")
+        if key not in fields:
+            raise UnknownName(with_suggestions(f"{owner} has no option {key!r}", key, fields))
+        parsed[key] = _option_value(owner, key, value, fields[key].default)
+    return parsed
+
+
+def _option_value(owner: str, key: str, value: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise OptionError(f"{owner}: option {key}={value!r} must be true or false")
+        return value.lower() in ("true", "1", "yes")
+    if isinstance(default, int | float):
+        try:
+            return type(default)(value)
+        except ValueError:
+            kind = "whole number" if isinstance(default, int) else "number"
+            raise OptionError(f"{owner}: option {key}={value!r} must be a {kind}") from None
+    return value
 
 
 def bench_part(name: str) -> Any:

@@ -43,20 +43,28 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False))
 
 
-def counting_progress() -> Any:
-    """A progress bar with counts and the time that is left, on stderr where that is a terminal."""
+def counting_progress(doing: Callable[[], str] | None = None) -> Any:
+    """A progress bar with counts and the time that is left, on stderr where that is a terminal.
+
+    `doing` says at any time what is done; until it does, and without it, the bar's description does.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
-        TextColumn,
+        ProgressColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Doing(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text((doing() if doing else "") or task.description)
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        Doing(),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

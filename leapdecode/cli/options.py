@@ -1,13 +1,12 @@
 """Options that several commands share, and how their values are read."""
 
-import dataclasses
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-from leapdecode.errors import OptionError, UnknownName, with_suggestions
+from leapdecode.errors import OptionError
 from leapdecode.methods import find
+from leapdecode.plugins import parse_fields
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")
@@ -71,36 +70,6 @@ def parse_options(method: str, pairs: list[str]) -> dict[str, Any]:
     suggestions.
     """
     return parse_fields(method, find(method).options(), pairs)
-
-
-def parse_fields(
-    owner: str, options: Iterable[dataclasses.Field[Any]], pairs: list[str]
-) -> dict[str, Any]:
-    """`-o KEY=VALUE` pairs as the types of the owner's fields, as `parse_options`."""
-    fields = {field.name: field for field in options}
-    parsed: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise OptionError(f"-o {pair!r} is not KEY=VALUE; for example -o window=15")
-        if key not in fields:
-            raise UnknownName(with_suggestions(f"{owner} has no option {key!r}", key, fields))
-        parsed[key] = _value(owner, key, value, fields[key].default)
-    return parsed
-
-
-def _value(owner: str, key: str, value: str, default: Any) -> Any:
-    if isinstance(default, bool):
-        if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise OptionError(f"{owner}: option {key}={value!r} must be true or false")
-        return value.lower() in ("true", "1", "yes")
-    if isinstance(default, int | float):
-        try:
-            return type(default)(value)
-        except ValueError:
-            kind = "whole number" if isinstance(default, int) else "number"
-            raise OptionError(f"{owner}: option {key}={value!r} must be a {kind}") from None
-    return value
 
 
 def parse_budget(value: str) -> int | str:

@@ -2,7 +2,7 @@
 
 import json as jsonlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,13 +12,22 @@ import typer
 
 from leapdecode.cli.common import check_place, print_json, read_prompt, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.options import JsonOption, SeedOption, parse_fields
+from leapdecode.cli.options import (
+    BudgetOption,
+    JsonOption,
+    SeedOption,
+    TopPOption,
+    parse_budget,
+    stated,
+)
 from leapdecode.core.sampling import SamplingParams
-from leapdecode.errors import OptionError
+from leapdecode.errors import OptionError, UnknownName, with_suggestions
+from leapdecode.plugins import parse_fields
 
 STRATEGY = (
-    "serial, serial-speculative, scheduled, batched or batched-speculative; options of the "
-    "scheduler as in scheduled:verify=1:queue=likeliest"
+    "serial, serial-speculative, scheduled, batched or batched-speculative; behind it options of "
+    "the scheduler and of the method, as in scheduled:verify=1:queue=likeliest, "
+    "serial-speculative:replacement=true, batched-speculative:method=lookahead:window=5"
 )
 NEEDS = {"--html": "jinja2", "--svg": "matplotlib"}
 GUESSES = "what guesses in speculative strategies; default: multi_candidate, auto without a draft"
@@ -28,6 +37,24 @@ KConfigOption = Annotated[
 ]
 VerificationOption = Annotated[
     str, typer.Option(help="seeded: equal texts for equal seeds; rejection: the same law")
+]
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option("-o", metavar="KEY=VALUE", help="an option of the search or of the method"),
+]
+SamplesOption = Annotated[
+    int, typer.Option(help="values of a state, whose mean counts, or votes on a level")
+]
+MostTokensOption = Annotated[
+    int | None, typer.Option(min=1, help="most tokens of a text; default: the task's own limits")
+]
+ChatOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--chat/--no-chat",
+        help="prompts as messages of a user; default: where the tokenizer has a chat template, but "
+        "for the embedded pair",
+    ),
 ]
 
 tree = typer.Typer(
@@ -70,18 +97,18 @@ def solve(
     search: Annotated[
         str, typer.Option(help="breadth_first, best_first, mcts, or one you added")
     ] = "breadth_first",
-    option: Annotated[
-        list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the search")
-    ] = None,
+    option: OptionOption = None,
     evaluator: Annotated[
         str, typer.Option(help="value: each state by itself; vote: all of a level in one prompt")
     ] = "value",
-    samples: Annotated[
-        int, typer.Option(help="values of a state, whose mean counts, or votes on a level")
-    ] = 1,
+    samples: SamplesOption = 1,
     temperature: Annotated[
         float, typer.Option(help="0 is greedy: all thoughts of a state are then the same")
     ] = 1.0,
+    top_p: TopPOption = None,
+    max_tokens: MostTokensOption = None,
+    budget: BudgetOption = "auto",
+    chat: ChatOption = None,
     seed: SeedOption = 0,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write the tree as a page")
@@ -119,31 +146,36 @@ def solve(
 
       leapdecode tree solve --search mcts -o walks=8 --example 1 --json
 
+      leapdecode tree solve --method lookahead -o window=5 --top-p 0.9 --example 0
+
       leapdecode tree solve --task examples/countdown.toml --example 0 -m path/to/model
     """
-    from leapdecode.engine.checks import check_verification
+    from leapdecode.engine.checks import check_budget, check_verification
     from leapdecode.reasoning import Executor, tasks
     from leapdecode.reasoning import search as searches
-    from leapdecode.reasoning.execution import find_strategy
+    from leapdecode.reasoning.execution import parse_strategy
     from leapdecode.reasoning.solve import SearchSettings
     from leapdecode.reasoning.solve import solve as search_tree
 
-    sampling = SamplingParams(temperature=temperature, seed=seed)
+    sampling = SamplingParams(temperature=temperature, seed=seed, **stated(top_p=top_p))
     tree_task = tasks.find(task)
-    search_options = parse_fields(search, searches.find(search).options(), option or [])
+    guessing = method_name(method, models.has_draft)
+    search_options, method_options = split_options(search, guessing, option or [], k_config)
     searcher = searches.make(search, search_options)
     SearchSettings(
         searcher, thoughts, breadth, tree_task.depth if depth is None else depth, evaluator, samples
     )
     problem = _problem(question, tree_task, example)
-    find_strategy(strategy).scheduling(strategy, batch_size)
+    parse_strategy(strategy, batch_size, guessing, method_options)
     check_verification(verification)
-    method_options = options_of(method, k_config, models.has_draft)
+    row_budget = parse_budget(budget)
+    check_budget(row_budget)
     check_files(html, svg, schedule, output)
     llm = models.open()
     executor = Executor(
-        llm, sampling, strategy, batch_size=batch_size, verification=verification, **method_options
-    )
+        llm, sampling, strategy, guessing, batch_size, verification, row_budget, max_tokens, chat,
+        **method_options,
+    )  # fmt: skip
     with progress() as on_step:
         result = search_tree(
             executor,
@@ -160,6 +192,7 @@ def solve(
     result.settings |= {
         "model": llm.name, "strategy": strategy, "method": executor.method,
         "verification": verification, "temperature": temperature, "seed": seed,
+        **stated(top_p=top_p, max_tokens=max_tokens), "chat": executor.chat,
     }  # fmt: skip
     write(result, html, svg, output)
     if schedule:
@@ -168,6 +201,7 @@ def solve(
         print_json(result.to_json())
     else:
         show(result)
+    say_undecided(result.counts.undecided)
 
 
 def _problem(question: str | None, task: Any, example: int | None) -> Any:
@@ -183,18 +217,51 @@ def _problem(question: str | None, task: Any, example: int | None) -> Any:
     return task.questions(example + 1)[example]
 
 
-def options_of(method: str | None, k_config: str | None, drafted: bool) -> dict[str, Any]:
-    """The method of the speculative strategies with its options, as an executor takes them."""
-    from leapdecode.methods import find, make
+def method_name(method: str | None, drafted: bool) -> str:
+    """What guesses in speculative strategies."""
+    return method or ("multi_candidate" if drafted else "auto")
 
-    name = method or ("multi_candidate" if drafted else "auto")
-    options: dict[str, Any] = {}
+
+def split_options(
+    search: str, method: str, pairs: Sequence[str], k_config: str | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of `-o KEY=VALUE` pairs: those of the search, and those of the method, with
+    `--k-config` among them.
+
+    Raises `UnknownName` with suggestions, or `OptionError` for a value that is not taken.
+    """
+    from leapdecode.methods import find, make
+    from leapdecode.reasoning import search as searches
+
+    of_search = searches.find(search).options()
+    of_method = find(method).options()
+    searching = {field.name for field in of_search}
+    known = searching | {field.name for field in of_method}
+    for pair in pairs:
+        key, equals, _ = pair.partition("=")
+        if equals and key not in known:
+            message = f"neither {search} nor {method} has an option {key!r}"
+            raise UnknownName(with_suggestions(message, key, known))
+    first = [pair for pair in pairs if pair.partition("=")[0] in searching]
+    rest = [pair for pair in pairs if pair not in first]
+    search_options = parse_fields(search, of_search, first)
+    method_options = parse_fields(method, of_method, rest)
     if k_config is not None:
-        if "k_config" not in {field.name for field in find(name).options()}:
-            raise OptionError(f"--k-config shapes the trees of multi_candidate, not of {name}")
-        options["k_config"] = k_config
-    make(name, options)
-    return {"method": name, **options}
+        if "k_config" not in known:
+            raise OptionError(f"--k-config shapes the trees of multi_candidate, not of {method}")
+        method_options["k_config"] = k_config
+    make(method, method_options)
+    return search_options, method_options
+
+
+def say_undecided(steps: int) -> None:
+    """Say on stderr that evaluations could not be read, so that nothing was chosen by them."""
+    if steps:
+        typer.echo(
+            f"note: in {steps} steps of the search no evaluation could be read, so the first "
+            "states went on; --samples draws more of them, --evaluator asks in another way",
+            err=True,
+        )
 
 
 def check_files(

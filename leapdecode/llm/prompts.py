@@ -158,6 +158,23 @@ def _checked_tokenizer(tokenizer: Any) -> Any:
     return tokenizer
 
 
+def has_template(tokenizer: Any) -> bool:
+    """Whether a tokenizer can write messages as its model was trained to read them."""
+    return tokenizer is not None and (_overrides(tokenizer) or bool(_template(tokenizer)))
+
+
+def _overrides(tokenizer: Any) -> bool:
+    """Whether the tokenizer's class writes messages by code of its own."""
+    from transformers import PreTrainedTokenizerBase
+
+    usual = PreTrainedTokenizerBase.apply_chat_template
+    return getattr(type(tokenizer), "apply_chat_template", usual) is not usual
+
+
+def _template(tokenizer: Any) -> Any:
+    return getattr(tokenizer, "chat_template", None)
+
+
 def _encode_messages(
     messages: list[Message], tokenizer: Any, goes_on: bool, begins: bool
 ) -> list[int]:
@@ -165,11 +182,8 @@ def _encode_messages(
 
     The tokenizer makes ids itself: those of Mistral's own classes cannot be had from a text.
     """
-    from transformers import PreTrainedTokenizerBase
-
-    usual = PreTrainedTokenizerBase.apply_chat_template
-    overridden = getattr(type(tokenizer), "apply_chat_template", usual) is not usual
-    template = None if overridden else getattr(tokenizer, "chat_template", None)
+    overridden = _overrides(tokenizer)
+    template = None if overridden else _template(tokenizer)
     if not template and not overridden:
         raise PromptError(
             "this model's tokenizer has no chat template; give the prompt as a string (generate "

@@ -1,8 +1,11 @@
 """The embedded pair: target and draft of the package leapdecode-demo-pair, checked before use."""
 
+import functools
 import hashlib
 import importlib.util
+import json
 from pathlib import Path
+from typing import Any
 
 from leapdecode.errors import ModelUnavailable
 
@@ -24,6 +27,27 @@ def folder() -> Path:
 def examples(name: str) -> Path:
     """A file of problems for the pair, which `tools/demo_examples.py` wrote."""
     return folder() / "examples" / name
+
+
+def trained_on_tasks(tokenizer: Any) -> bool:
+    """Whether a tokenizer has the pair's vocabulary.
+
+    Models with it were trained on the bare prompts of our tasks, all others were not.
+    """
+    try:
+        vocabulary = _vocabulary()
+    except ModelUnavailable:
+        return False
+    return tokenizer is not None and tokenizer.get_vocab() == vocabulary
+
+
+@functools.cache
+def _vocabulary() -> dict[str, int]:
+    text = (folder() / "target" / "tokenizer.json").read_text(encoding="utf-8")
+    document = json.loads(text)
+    added = {token["content"]: token["id"] for token in document["added_tokens"]}
+    vocabulary: dict[str, int] = document["model"]["vocab"]
+    return vocabulary | added
 
 
 def checked(role: str, root: Path | None = None) -> Path:

@@ -33,6 +33,15 @@ _UNFINISHED = re.compile(
     rf"[,./:]?[0-9]|/|[eE^][0-9]|{_UNIT}{_OPERATOR}[$€£(]?[0-9]|{_UNIT} *=|{_SECOND}|{_SCALED}",
     re.IGNORECASE,
 )
+_MARKED_NUMBER = re.compile(rf"(?:\#{{4}}|\\boxed){_DECORATION}({_NUMBER})")
+_ANY_NUMBER = re.compile(
+    rf"(?<![\w.,/^])((?:(?<![0-9][ ])[-\u2212][$€£]?)?{_DIGITS}(?:/[0-9]{{1,40}}(?![0-9]))?)(?!\w)"
+)
+# a sum that is not worked out, or a second guess
+_OPERAND = re.compile(rf"[0-9]{_UNIT}(?:{_OPERATOR}|,?[ ]+or[ ]+)[$€£(]?\Z")
+_SCALE_WORD = re.compile(r"[ ]+(?:hundred|thousand|million|billion)\b|[.,]?[0-9]", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
+_DENIAL = re.compile(r"\bnot\b|n['\u2019]t\b", re.IGNORECASE)
 _ANY_EQUALITY = re.compile(rf"=[ ]*[$€£]?({_NUMBER})")
 # Between an answer and a second one that takes it back; a full stop, "because" or "not" ends it.
 _ALSO = r"(?:[^\w\n.]|_|(?:or|and|no|perhaps|maybe|rather|actually|else|also|option|choice|the)\b)*"
@@ -104,6 +113,44 @@ def final_number(text: str) -> Fraction | int | None:
     while equation := _EQUATION.match(rest, number.end()):
         number = equation
     return None if _UNFINISHED.match(rest, number.end()) else _exact(number.group(1))
+
+
+def concluded_number(text: str) -> Fraction | int | None:
+    """The exact number that a model's answer ends on, however it is worded.
+
+    Behind a trigger that is `final_number`, else the one number of the sentence that the trigger
+    opens ("The answer is that Tom has 8 pens."). Without a trigger it is the number behind "####"
+    or in "\\boxed{}", else the last number of the text, as in the usual scoring of word problems.
+
+    None where no number can be read, for a sum that is not worked out, and for a second guess.
+    """
+    rest = after_trigger(text)
+    if rest is not None:
+        number = final_number(text)
+        return (
+            number
+            if number is not None
+            else _only_number(_SENTENCE_END.split(rest.lstrip(" :*\n"), maxsplit=1)[0])
+        )
+    numbers = list(_MARKED_NUMBER.finditer(text)) or list(_ANY_NUMBER.finditer(text))
+    return _whole_number(numbers[-1]) if numbers else None
+
+
+def _only_number(sentence: str) -> Fraction | int | None:
+    """The number that a sentence names, if it is a single one and not denied."""
+    numbers = list(_ANY_NUMBER.finditer(sentence))
+    if len({match.group(1) for match in numbers}) != 1 or _DENIAL.search(sentence):
+        return None
+    return _whole_number(numbers[0])
+
+
+def _whole_number(number: re.Match[str]) -> Fraction | int | None:
+    """A number that is no operand, no second guess and not the beginning of a longer one."""
+    text = number.string
+    start = number.start()
+    if _OPERAND.search(text[max(0, start - 60) : start]) or _SCALE_WORD.match(text, number.end()):
+        return None
+    return _exact(number.group(1))
 
 
 def sum_result(text: str) -> Fraction | int | None:

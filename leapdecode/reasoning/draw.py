@@ -51,10 +51,11 @@ def score_text(tree: Tree) -> str:
 def counts_text(tree: Tree) -> str:
     """What the search did, in one line."""
     counts = tree.counts
+    undecided = f", {counts.undecided} steps without a value" if counts.undecided else ""
     return (
         f"{counts.thoughts} thoughts ({counts.coincidences} like a sibling), "
         f"{counts.evaluations} evaluations ({counts.cache_hits} known before, "
-        f"{counts.unparsed} unreadable)"
+        f"{counts.unparsed} unreadable){undecided}"
     )
 
 

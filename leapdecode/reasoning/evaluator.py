@@ -50,8 +50,9 @@ class Value(Evaluator):
         texts = self.texts[stage.prompt] = []
         for number in range(self.samples):
             evaluation = yield Ask(
-                stage.prompt, ("value", number), "evaluation", stage.max_tokens, stage.stop
-            )
+                stage.prompt, ("value", number), "evaluation", stage.max_tokens, stage.stop,
+                opening=stage.opening, examples=stage.examples,
+            )  # fmt: skip
             texts.append(evaluation.text)
 
     def assign(self, driver: Driver, nodes: Sequence[Node], states: Sequence[State]) -> None:

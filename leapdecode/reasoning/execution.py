@@ -5,12 +5,16 @@ A strategy changes times, never texts.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leapdecode.core import ForwardEvent, SamplingParams
-from leapdecode.errors import UnknownName, with_suggestions
+from leapdecode.errors import OptionError, UnknownName, with_suggestions
+from leapdecode.llm.prompts import Message, has_template, messages_of
+from leapdecode.model.embedded import trained_on_tasks
+from leapdecode.plugins import parse_fields
 from leapdecode.reasoning.jobs import Ask, Generated, Job
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from leapdecode.llm.run import Run
 
 T = TypeVar("T")
+PLAIN = "autoregressive"
+BETWEEN = "\n\n"  # of worked examples in a prompt that is no chat
 Span = tuple[str, str, float, float, list[int]]  # model, kind, start and end in seconds, requests
 
 
@@ -34,24 +40,6 @@ class Strategy:
 
     scheduler: str
     speculative: bool
-
-    def scheduling(self, spec: str, batch_size: int) -> tuple[Scheduler, str | None]:
-        """The scheduler with the options of `spec`, "scheduled:verify=1" say, and the method that
-        `spec` names, if it does.
-        """
-        from leapdecode.engine import make_scheduler
-        from leapdecode.methods import find
-
-        options = spec.split(":")[1:]
-        methods = [
-            option.removeprefix("method=") for option in options if option.startswith("method=")
-        ]
-        for method in methods:
-            find(method)
-        others = [option for option in options if not option.startswith("method=")]
-        size = 1 if self.scheduler == "single" else batch_size
-        scheduler = make_scheduler(":".join([self.scheduler, *others]), size)
-        return scheduler, methods[-1] if methods and self.speculative else None
 
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -71,6 +59,64 @@ def find_strategy(spec: str) -> Strategy:
     if name not in STRATEGIES:
         raise UnknownName(with_suggestions(f"unknown strategy {name!r}", name, STRATEGIES))
     return STRATEGIES[name]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A strategy with all its options.
+
+    Attributes:
+        method: what guesses, with its `options`; plain decoding where the strategy guesses nothing.
+    """
+
+    scheduler: Scheduler
+    method: str
+    options: Mapping[str, Any]
+
+
+def parse_strategy(
+    spec: str, batch_size: int, method: str, options: Mapping[str, Any] | None = None
+) -> Execution:
+    """A strategy as it is written: its name, then options of its scheduler and of its method.
+
+    "scheduled:verify=1", "serial-speculative:replacement=true",
+    "batched-speculative:method=lookahead:window=5".
+
+    Args:
+        spec: the strategy as it is written.
+        batch_size: texts that are decoded at a time, where it batches or schedules.
+        method: what guesses where `spec` names no method, with its `options`, which those of `spec`
+            override.
+
+    Raises `UnknownName` with suggestions, or `OptionError` for a value that is not taken.
+    """
+    from leapdecode.engine import find_scheduler, make_scheduler
+    from leapdecode.methods import find, make
+
+    kind = find_strategy(spec)
+    pairs = spec.split(":")[1:]
+    methods = [pair.partition("=")[2] for pair in pairs if pair.startswith("method=")]
+    guessing = methods[-1] if methods else method
+    parameters = set(inspect.signature(find_scheduler(kind.scheduler)).parameters) - {"batch_size"}
+    own = find(guessing).options() if kind.speculative else ()
+    known = parameters | {field.name for field in own} | ({"method"} if kind.speculative else set())
+    for pair in pairs:
+        key, equals, _ = pair.partition("=")
+        if not equals:
+            raise OptionError(f"strategy {spec!r}: {pair!r} is not KEY=VALUE")
+        if key not in known:
+            message = f"strategy {spec!r} has no option {key!r}"
+            raise UnknownName(with_suggestions(message, key, known))
+    scheduling = [pair for pair in pairs if pair.partition("=")[0] in parameters]
+    rest = [pair for pair in pairs if pair not in scheduling and not pair.startswith("method=")]
+    size = 1 if kind.scheduler == "single" else batch_size
+    scheduler = make_scheduler(":".join([kind.scheduler, *scheduling]), size)
+    if not kind.speculative:
+        return Execution(scheduler, PLAIN, {})
+    usual = dict(options or {}) if guessing == method else {}
+    taken = usual | parse_fields(guessing, own, rest)
+    make(guessing, taken)
+    return Execution(scheduler, guessing, taken)
 
 
 @dataclass
@@ -95,14 +141,20 @@ class Executor:
     Args:
         llm: the models.
         sampling: how tokens are chosen; an ask has its own `max_tokens` and `stop`.
-        strategy: a strategy's name, perhaps with options of its scheduler or another method:
-            "scheduled:verify=1", "batched-speculative:method=auto".
+        strategy: a strategy, perhaps with options as `parse_strategy` reads them.
         method: what guesses, where the strategy is speculative, with its options by name; by
             default `multi_candidate` with the paper's k_config (2,2,1), `auto` without a draft.
         batch_size: texts that are decoded at a time, where the strategy batches or schedules.
         verification: "seeded" or "rejection".
+        budget: most rows of a step per text, as in `LLM.generate`.
+        max_tokens: most tokens of a text, where an ask allows more.
+        chat: whether a prompt is a message of a user to whom the model replies, by its chat
+            template; by default where the tokenizer has a template, but for the embedded pair.
 
-    Raises what is wrong with the arguments (`OptionError`, `UnknownName`) at the first text.
+    Attributes:
+        instructs: see `Driver`; of all models but the embedded pair.
+
+    Raises what is wrong with the arguments (`OptionError`, `UnknownName`), some at the first text.
     """
 
     def __init__(
@@ -113,17 +165,21 @@ class Executor:
         method: str | None = None,
         batch_size: int = 8,
         verification: str = "seeded",
+        budget: int | str | None = "auto",
+        max_tokens: int | None = None,
+        chat: bool | None = None,
         **options: Any,
     ) -> None:
         self.llm, self.sampling, self.verification = llm, sampling, verification
-        kind = find_strategy(strategy)
-        self.scheduler, named_method = kind.scheduling(strategy, batch_size)
-        self.method = "autoregressive"
-        self.options: dict[str, Any] = {}
-        if kind.speculative:
-            default = method or ("auto" if llm.draft is None else "multi_candidate")
-            self.method = named_method or default
-            self.options = options if self.method == default else {}
+        self.budget = budget
+        self.max_tokens = max_tokens
+        guessing = method or ("auto" if llm.draft is None else "multi_candidate")
+        execution = parse_strategy(strategy, batch_size, guessing, options)
+        self.scheduler = execution.scheduler
+        self.method = execution.method
+        self.options = dict(execution.options)
+        self.instructs = not trained_on_tasks(llm.tokenizer)
+        self.chat = self.instructs and has_template(llm.tokenizer) if chat is None else chat
         self.record = Record()
 
     def run(self, jobs: Sequence[Job[T]]) -> list[T]:
@@ -179,13 +235,29 @@ class Executor:
         """The run of an ask's text on the engine."""
         from leapdecode.llm.run import runs_of
 
-        sampling = replace(self.sampling, max_tokens=ask.max_tokens, stop=list(ask.stop))
+        tokens = ask.max_tokens if self.max_tokens is None else min(ask.max_tokens, self.max_tokens)
+        sampling = replace(self.sampling, max_tokens=tokens, stop=list(ask.stop))
         options = self.options if ask.method is None else {}
         (run,) = runs_of(
-            self.llm, [ask.prompt], sampling, ask.method or self.method,
-            verification=self.verification, stream=ask.stream, **options,
+            self.llm, [self._prompt(ask)], sampling, ask.method or self.method,
+            verification=self.verification, budget=self.budget, stream=ask.stream, **options,
         )  # fmt: skip
         return run
+
+    def _prompt(self, ask: Ask) -> str | list[int] | list[Message]:
+        """An ask's prompt as the model reads it: messages of a chat, a text, or token ids."""
+        if not isinstance(ask.prompt, str):
+            return ask.prompt
+        if not self.chat:
+            shown = [f"{prompt}{reply}{BETWEEN}" for prompt, reply in ask.examples]
+            return "".join([*shown, ask.prompt])
+        messages: list[Message] = []
+        for prompt, reply in ask.examples:
+            messages += [*messages_of(prompt), {"role": "assistant", "content": reply.strip()}]
+        messages += messages_of(ask.prompt.removesuffix(ask.opening))
+        if ask.opening:
+            messages.append({"role": "assistant", "content": ask.opening.strip()})
+        return messages
 
 
 def _generated(result: Result) -> Generated:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from leapdecode.methods.base import Method
 
 T = TypeVar("T")
+Examples: TypeAlias = tuple[tuple[str, str], ...]  # prompts with replies
 Part = Literal["thought", "evaluation", "rationale", "answer"]
 
 
@@ -28,6 +29,8 @@ class Ask:
         max_tokens: most tokens to generate.
         stop: the text ends before the first of these strings.
         method: what decodes the text, where it is not the driver's own.
+        opening: the end of the prompt where that is the beginning of the reply.
+        examples: prompts with replies that stand before a prompt that is text.
     """
 
     prompt: str | list[int]
@@ -36,6 +39,8 @@ class Ask:
     max_tokens: int
     stop: tuple[str, ...] = ()
     method: Method | None = None
+    opening: str = ""
+    examples: Examples = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,14 @@ Job: TypeAlias = Generator[Ask, Generated, T]
 
 
 class Driver(Protocol):
-    """Has the asks of jobs generated."""
+    """Has the asks of jobs generated.
+
+    Attributes:
+        instructs: whether the model needs prompts that say how a reply is to be written, see
+            `TreeTask.with_instructions`.
+    """
+
+    instructs: bool
 
     def run(self, jobs: Sequence[Job[T]]) -> list[T]:
         """Run all jobs to their ends; their results, in the order of the jobs."""

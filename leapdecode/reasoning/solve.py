@@ -105,7 +105,7 @@ def solve(
         TaskError: a TOML file that describes no task.
         PromptError: an empty question, or a prompt that does not fit the model.
     """
-    task = tasks.find(task) if isinstance(task, str) else task
+    task = prompted(driver, tasks.find(task) if isinstance(task, str) else task)
     search = searches.make(search, {}) if isinstance(search, str) else search
     depth = task.depth if depth is None else depth
     settings = SearchSettings(search, thoughts, breadth, depth, evaluator, samples)
@@ -126,6 +126,11 @@ def solve(
     (tree.answer,) = driver.run([job_of(answer, "answer", tree.chosen.path)])
     tree.score = None if question.facts is None else task.score(question.facts, tree.answer)
     return tree
+
+
+def prompted(driver: Driver, task: TreeTask) -> TreeTask:
+    """The task with the prompts that the driver's model needs."""
+    return task.with_instructions() if driver.instructs else task
 
 
 class _Growth:
@@ -155,6 +160,7 @@ class _Growth:
         counts.thoughts += len(children)
         compared = step.beside + children
         self.evaluator.assign(self.driver, compared, [self.state(node) for node in compared])
+        counts.undecided += all(node.value is None for node in compared)
 
     def _child(self, parent: Node, number: int) -> Job[Node]:
         """A job that generates a thought and its evaluation."""
@@ -176,4 +182,7 @@ def job_of(stages: Stages[T], part: Part, path: Path) -> Job[T]:
             result: T = ended.value
             return result
         stream = (part, path, stage.name)
-        generated = yield Ask(stage.prompt, stream, part, stage.max_tokens, stage.stop)
+        generated = yield Ask(
+            stage.prompt, stream, part, stage.max_tokens, stage.stop, opening=stage.opening,
+            examples=stage.examples,
+        )  # fmt: skip

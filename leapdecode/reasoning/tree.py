@@ -63,6 +63,7 @@ class Counts:
         coincidences: thoughts that an earlier sibling has, too.
         unparsed: evaluations without a value that could be read.
         cache_hits: evaluations whose prompt had been evaluated before, so nothing was generated.
+        undecided: steps in which no evaluation could be read, so that the lowest path went on.
     """
 
     thoughts: int = 0
@@ -70,6 +71,7 @@ class Counts:
     coincidences: int = 0
     unparsed: int = 0
     cache_hits: int = 0
+    undecided: int = 0
 
 
 @dataclass(eq=False)

@@ -37,7 +37,7 @@ def measure(
 
     done = {record.key for record in store.read()}
     keys = work.keys
-    with counting_progress() as progress:
+    with counting_progress(lambda: work.doing) as progress:
         bar = progress.add_task(doing, total=len(keys), completed=len(done & set(keys)))
         try:
             for result in run(work, done, make):

@@ -10,12 +10,24 @@ import typer
 
 from leapdecode.cli.common import print_json, print_page, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.options import JsonOption, RayOption, SeedOption
+from leapdecode.cli.options import (
+    JsonOption,
+    RayOption,
+    SeedOption,
+    TopPOption,
+    parse_budget,
+    stated,
+)
 from leapdecode.cli.tree import (
     GUESSES,
+    ChatOption,
     KConfigOption,
-    VerificationOption,
-    options_of,
+    MostTokensOption,
+    OptionOption,
+    SamplesOption,
+    method_name,
+    say_undecided,
+    split_options,
 )
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
@@ -26,33 +38,73 @@ from leapdecode_bench.measure.pages import table_of
 from leapdecode_bench.measure.presets import TREES, tree_settings
 
 EVERY = ",".join(STRATEGIES)
+DEFAULTS: dict[str, Any] = {
+    "samples": 1, "options": [], "top_p": None, "max_tokens": None, "chat": None,
+}  # fmt: skip
+# what a preset may set, with the values that count where neither it nor the user says
+USUAL: dict[str, Any] = {
+    "task": "math", "thoughts": 3, "temperature": 1.0, "k_config": None, "verification": "seeded",
+}  # fmt: skip
 
 
 @reports_errors
 @takes_model("fallback")
 def compare(
     task: Annotated[
-        str, typer.Option(help="math, passage, blocksworld, one you added, or a .toml file")
-    ] = "math",
+        str | None,
+        typer.Option(
+            help="math, passage, blocksworld, one you added, a public set (gsm8k=FILE), or a .toml "
+            "file; default: math"
+        ),
+    ] = None,
     strategies: Annotated[
-        str, typer.Option(help="by comma; cot is a chain of thought without a tree")
-    ] = EVERY,
+        str | None,
+        typer.Option(
+            help="by comma; cot is a chain of thought without a tree; options behind a name as in "
+            f"scheduled:verify=1 or serial-speculative:replacement=true; default: {EVERY}"
+        ),
+    ] = None,
     preset: Annotated[
-        str | None, typer.Option(help=f"combinations of settings of SEED: {', '.join(TREES)}")
+        str | None,
+        typer.Option(
+            help=f"combinations of settings of SEED: {', '.join(TREES)}; options beside it win"
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="questions per task")] = 10,
-    thoughts: Annotated[int, typer.Option(help="thoughts generated for a state")] = 3,
+    thoughts: Annotated[
+        int | None, typer.Option(help="thoughts generated for a state; default: 3")
+    ] = None,
     breadth: Annotated[int, typer.Option(help="states kept of a level")] = 1,
     depth: Annotated[int | None, typer.Option(help="levels, the final generation included")] = None,
     search: Annotated[str, typer.Option(help="breadth_first, best_first or mcts")] = (
         "breadth_first"
     ),
     evaluator: Annotated[str, typer.Option(help="value or vote")] = "value",
+    samples: SamplesOption = 1,
     method: Annotated[str | None, typer.Option(help=GUESSES)] = None,
+    option: OptionOption = None,
     k_config: KConfigOption = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", "--row-budget", metavar="N|auto|none",
+            help="most tokens in a forward, per text; default: auto, of presets none",
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="texts decoded at a time")] = 8,
-    verification: VerificationOption = "seeded",
-    temperature: Annotated[float, typer.Option(help="of thoughts and evaluations")] = 1.0,
+    verification: Annotated[
+        str | None,
+        typer.Option(
+            help="seeded (default): equal texts for equal seeds; rejection: the same law, as the "
+            "paper decodes"
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="of thoughts and evaluations; default: 1")
+    ] = None,
+    top_p: TopPOption = None,
+    max_tokens: MostTokensOption = None,
+    chat: ChatOption = None,
     seed: SeedOption = 0,
     output: Annotated[
         Path | None, typer.Option(help="folder of the results; default: a new one in trees/")
@@ -77,88 +129,128 @@ def compare(
 
       leapdecode tree compare --strategies serial,batched-speculative --method auto
 
+      leapdecode tree compare --strategies serial,batched-speculative:method=lookahead:window=5
+
       leapdecode tree compare --strategies serial,cot --limit 100          # scores
 
       leapdecode tree compare --preset seed-figure7 --limit 3 --output results/figure7
     """
-    settings: dict[str, Any] = {
-        "task": task, "thoughts": thoughts, "temperature": temperature, "k_config": k_config,
-        "verification": verification,
-    }  # fmt: skip
-    every = [settings | cell for cell in (tree_settings(preset) if preset else [{}])]
+    said = stated(
+        task=task, thoughts=thoughts, temperature=temperature, k_config=k_config,
+        verification=verification,
+    )  # fmt: skip
+    cells = tree_settings(preset, **{key: [value] for key, value in said.items()}) if preset else []
+    every = [USUAL | cell for cell in cells or [said]]
+    if strategies is not None:
+        every = [cell | {"strategies": listed(strategies)} for cell in every]
     fixed = {
         "breadth": breadth, "depth": depth, "search": search, "evaluator": evaluator,
-        "method": method, "batch_size": batch_size, "limit": limit, "seed": seed,
-        "budget": "none" if preset else "auto",
-        "strategies": [part.strip() for part in strategies.split(",") if part.strip()],
+        "samples": samples, "method": method, "options": option or [], "batch_size": batch_size,
+        "limit": limit, "seed": seed, "top_p": top_p, "max_tokens": max_tokens, "chat": chat,
+        "budget": budget or ("none" if preset else "auto"), "strategies": listed(EVERY),
     }  # fmt: skip
-    compare_cells(models, every, fixed, output, resume, json, preset is not None, ray)
+    compare_cells(models, every, fixed, output, resume, json, preset, ray)
+
+
+def listed(strategies: str) -> list[str]:
+    """Strategies that are written by comma."""
+    return [part.strip() for part in strategies.split(",") if part.strip()]
 
 
 def compare_cells(
     models: Models, every: Sequence[Mapping[str, Any]], fixed: Mapping[str, Any],
-    output: Path | None, resume: bool, json: bool, named: bool, ray: bool = False,
+    output: Path | None, resume: bool, json: bool, preset: str | None, ray: bool = False,
 ) -> None:  # fmt: skip
-    """Compare every combination of settings, `named` ones in folders of their own; show them.
+    """Compare every combination of settings, those of a preset in folders of their own; show them.
 
-    Ends the command with 1 where texts differ that should not.
+    `fixed` holds the other settings; what a combination says itself wins. Ends the command with 1
+    where texts differ that should not.
     """
+    every = [{**DEFAULTS, **fixed, **cell} for cell in every]
     drafted = models.has_draft
-    for cell in every:
-        check({**cell, **fixed}, drafted)
+    for settings in every:
+        check(settings, drafted)
     llm = models.open()
     folder = results_folder(output, resume, "trees")
     reports = []
-    for cell in every:
-        inner = folder / folder_name(cell) if named else folder
-        reports.append(compared(llm, {**cell, **fixed}, inner, resume, models, ray))
+    for settings in every:
+        inner = folder / folder_name(settings) if preset else folder
+        reports.append(compared(llm, settings, inner, resume, models, ray))
         if not json:
             show(reports[-1], inner)
+    if preset:
+        from leapdecode_bench.measure.trees import by_thoughts
+
+        by_thoughts.write(folder, preset, reports)
     if json:
         print_json(merged(reports))
-    if any(
-        row["texts_equal_to_serial"] is False for report in reports for row in report["rows"]
-    ) and all(report["run"]["verification"] == "seeded" for report in reports):
+    rows = [row for report in reports for row in report["rows"]]
+    say_undecided(max((row["counts"]["undecided"] for row in rows), default=0))
+    if any(row["texts_equal_to_serial"] is False for row in rows) and all(
+        report["run"]["verification"] == "seeded" for report in reports
+    ):
         raise typer.Exit(1)
 
 
 def check(settings: Mapping[str, Any], drafted: bool) -> None:
     """Raise what can be known before a model is loaded."""
-    from leapdecode.engine.checks import check_verification
+    from leapdecode.engine.checks import check_budget, check_verification
     from leapdecode.reasoning import search, tasks
-    from leapdecode.reasoning.execution import find_strategy
+    from leapdecode.reasoning.execution import parse_strategy
     from leapdecode.reasoning.solve import SearchSettings
     from leapdecode_bench.measure.trees.compare import COT
 
     task = tasks.find(settings["task"])
     depth = task.depth if settings["depth"] is None else settings["depth"]
-    search_method = search.make(settings["search"], {})
+    guessing, search_options, method_options = options_of(settings, drafted)
     SearchSettings(
-        search_method, settings["thoughts"], settings["breadth"], depth, settings["evaluator"], 1
-    )
+        search.make(settings["search"], search_options), settings["thoughts"],
+        settings["breadth"], depth, settings["evaluator"], settings["samples"],
+    )  # fmt: skip
     check_verification(settings["verification"])
-    options_of(settings["method"], settings["k_config"], drafted)
-    SamplingParams(temperature=settings["temperature"])
+    check_budget(parse_budget(settings["budget"]))
+    sampling_of(settings)
     if not settings["strategies"]:
         raise OptionError(f"--strategies is empty; for example {EVERY}")
     for strategy in settings["strategies"]:
         if strategy != COT:
-            find_strategy(strategy).scheduling(strategy, settings["batch_size"])
+            parse_strategy(strategy, settings["batch_size"], guessing, method_options)
+
+
+def options_of(
+    settings: Mapping[str, Any], drafted: bool
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """What guesses, the options of the search, and those of what guesses."""
+    guessing = method_name(settings["method"], drafted)
+    pairs, k_config = settings["options"], settings["k_config"]
+    return guessing, *split_options(settings["search"], guessing, pairs, k_config)
+
+
+def sampling_of(settings: Mapping[str, Any]) -> SamplingParams:
+    """How tokens are chosen."""
+    return SamplingParams(
+        temperature=settings["temperature"], seed=settings["seed"],
+        **stated(top_p=settings["top_p"]),
+    )  # fmt: skip
 
 
 def comparison(llm: Any, settings: Mapping[str, Any], drafted: bool) -> Any:
     """What one combination of settings compares."""
-    from leapdecode.reasoning import tasks
+    from leapdecode.reasoning import search, tasks
     from leapdecode_bench.measure.trees.compare import Comparison
 
     task = tasks.find(settings["task"])
-    search = {key: settings[key] for key in ("thoughts", "breadth", "depth", "search", "evaluator")}
-    guesses = options_of(settings["method"], settings["k_config"], drafted)
-    guesses["budget"] = settings["budget"]
+    guessing, search_options, method_options = options_of(settings, drafted)
+    solving = {
+        key: settings[key] for key in ("thoughts", "breadth", "depth", "evaluator", "samples")
+    }
+    solving["search"] = search.make(settings["search"], search_options)
+    driving = {key: settings[key] for key in ("max_tokens", "chat")}
+    driving["budget"] = parse_budget(settings["budget"])
     return Comparison(
         llm, task, settings["strategies"], task.questions(settings["limit"], settings["seed"]),
-        SamplingParams(temperature=settings["temperature"], seed=settings["seed"]),
-        guesses, search, settings["batch_size"], settings["verification"],
+        sampling_of(settings), {"method": guessing, **method_options}, solving,
+        settings["batch_size"], settings["verification"], driving,
     )  # fmt: skip
 
 
@@ -200,7 +292,7 @@ def save_tree(folder: Path, result: tuple[Any, Any]) -> list[Any]:
 
 def folder_name(settings: Mapping[str, Any]) -> str:
     """The folder of a combination of settings; a file of a task is left out of it."""
-    values = [str(value).partition("=")[0] for value in settings.values() if value is not None]
+    values = [str(settings[key]).partition("=")[0] for key in USUAL if settings[key] is not None]
     return "-".join(value.replace(",", "") for value in values)
 
 
@@ -208,9 +300,8 @@ def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
     """One document: the rows of all combinations, each with its settings."""
     if len(reports) == 1:
         return reports[0]
-    keys = ("task", "thoughts", "temperature", "k_config", "verification")
     rows = [
-        {key: report["run"][key] for key in keys} | row
+        {key: report["run"][key] for key in USUAL} | row
         for report in reports
         for row in report["rows"]
     ]
@@ -222,6 +313,8 @@ def show(report: Mapping[str, Any], folder: Path) -> None:
     from leapdecode_bench.measure.trees.page import ON_A_TERMINAL
 
     run = report["run"]
-    title = f"{run['task']}, temperature {run['temperature']}"
+    title = f"{run['task']}, temperature {run['temperature']}, {run['thoughts']} thoughts"
+    if run["k_config"] is not None:
+        title += f", drafts {run['k_config']}"
     show_table(table_of(ON_A_TERMINAL, report["rows"], title=title))
     print_page(folder)

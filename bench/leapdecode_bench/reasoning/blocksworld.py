@@ -1,8 +1,10 @@
 """Blocks world (SEED): actions as thoughts, good or bad, scored by a simulator."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leapdecode.reasoning.jobs import Examples
 from leapdecode.reasoning.tasks.base import (
     VALUE_TOKENS,
     Question,
@@ -11,13 +13,15 @@ from leapdecode.reasoning.tasks.base import (
     State,
     TreeTask,
 )
+from leapdecode_bench.tasks.base import Example
 from leapdecode_bench.tasks.blocksworld import (
     Action,
     Blocksworld,
     action_prompt,
+    good_and_bad,
     parse_action,
-    parse_evaluation,
     parse_plan,
+    parse_verdict,
     plan_prompt,
     value_prompt,
 )
@@ -28,11 +32,15 @@ from leapdecode_bench.tasks.blocksworld.world import reached, run
 GOOD, BAD = 10.0, 1.0  # a verdict as a value
 NO_ACTION = "?"  # a line of a plan whose thought has no action
 NEXT_PROMPT = ("\n[",)
+SHOWN = 4  # worked examples where prompts have any: of evaluations two good and two bad actions
 PLAN_PROMPT = plan_prompt("\0").split("\0")
 
 
 class BlocksworldTree(TreeTask):
     """A thought is a note of the towers, a reason and an action.
+
+    Models other than the embedded pair see worked examples before the problem, of evaluations good
+    and bad ones (SEED, appendix D); they are of this library's own problems.
 
     Where the problem is known, a state whose actions reach the goal is final.
     """
@@ -43,18 +51,18 @@ class BlocksworldTree(TreeTask):
 
     def think(self, state: State) -> Stages[str]:
         """The next action, with a note and a reason."""
-        prompt = header() + action_prompt(state.question.text, state.thoughts)
-        result = yield Stage("action", prompt, 96, NEXT_PROMPT)
+        prompt = action_prompt(state.question.text, state.thoughts)
+        result = yield self._stage("action", prompt, 96)
         return result.text.strip()
 
     def evaluation(self, state: State) -> Stage:
         """Asks whether the last action is a good one."""
-        prompt = header() + value_prompt(state.question.text, state.thoughts[-1])
-        return Stage("value", prompt, VALUE_TOKENS, NEXT_PROMPT)
+        prompt = value_prompt(state.question.text, state.thoughts[-1])
+        return self._stage("value", prompt, VALUE_TOKENS)
 
     def parse(self, text: str) -> float | None:
         """10 for "good", 1 for "bad"."""
-        verdict = parse_evaluation(text)
+        verdict = parse_verdict(text)
         return None if verdict is None else (GOOD if verdict else BAD)
 
     def is_final(self, state: State) -> bool:
@@ -72,10 +80,15 @@ class BlocksworldTree(TreeTask):
 
     def chain(self, question: Question) -> Stages[str]:
         """A whole plan in one text."""
-        prompt = header() + plan_prompt(question.text)
-        result = yield Stage("plan", prompt, 256, NEXT_PROMPT)
+        result = yield self._stage("plan", plan_prompt(question.text), 256)
         plan = parse_plan(result.text)
         return NO_ACTION if plan is None else "\n".join(map(str, plan))
+
+    def _stage(self, kind: str, prompt: str, max_tokens: int) -> Stage:
+        """A generation behind the rules, and behind worked examples where there are any."""
+        if self.instructs:
+            return Stage(kind, prompt, max_tokens, NEXT_PROMPT, examples=demonstrations(kind))
+        return Stage(kind, header() + prompt, max_tokens, NEXT_PROMPT)
 
     def score(self, facts: Mapping[str, Any], answer: str) -> float:
         """1 for a plan that reaches the goal by allowed actions, else 0."""
@@ -89,6 +102,18 @@ class BlocksworldTree(TreeTask):
             Question(example.body.removeprefix(before).removesuffix(after), example.facts)
             for example in examples
         ]
+
+
+@functools.cache
+def demonstrations(kind: str) -> Examples:
+    """Training examples of this library, the first behind the rules."""
+    examples: Sequence[Example]
+    if kind == "value":
+        examples = good_and_bad(SHOWN)
+    else:
+        examples = Blocksworld().examples("train", SHOWN, kind)
+    shown = [(example.body, example.completion.rstrip("\n")) for example in examples]
+    return ((header() + shown[0][0], shown[0][1]), *shown[1:])
 
 
 def _reaches(facts: Mapping[str, Any], actions: Sequence[Action | None]) -> bool:

@@ -16,7 +16,8 @@ from leapdecode_bench.tasks.base import Example
 from leapdecode_bench.tasks.passage import Passage, passage_prompt, value_prompt
 
 TOKENS = 320  # of a plan with its passage
-HEADING = "Passage:"
+HEADING = re.compile(r"\n[#*]*Passage:\**")
+HOW_TO_VALUE = "Write the score first, then explain it in a few sentences."
 _NUMBER = re.compile(r"^\s*[0-9]+[.)]\s+")
 
 
@@ -34,7 +35,8 @@ class PassageTree(TreeTask):
 
     def evaluation(self, state: State) -> Stage:
         """Asks how coherent the passage of the last thought is."""
-        return Stage("value", value_prompt(state.thoughts[-1]), VALUE_TOKENS)
+        how = HOW_TO_VALUE if self.instructs else ""
+        return Stage("value", value_prompt(state.thoughts[-1], how), VALUE_TOKENS)
 
     def is_final(self, state: State) -> bool:
         """Never: an answer is written to the best plan."""
@@ -45,11 +47,11 @@ class PassageTree(TreeTask):
 
         A plan of its own where no thought has one.
         """
-        plan, heading, _ = (state.thoughts or ("",))[-1].partition(f"\n{HEADING}")
-        beginning = f"{plan}{heading}\n" if heading else ""
-        result = yield Stage(
-            "passage", _prompt(state) + (f"\n{beginning}" if beginning else ""), TOKENS
-        )
+        thought = (state.thoughts or ("",))[-1]
+        heading = HEADING.search(thought)
+        beginning = f"{thought[: heading.end()]}\n" if heading else ""
+        opening = f"\n{beginning}" if beginning else ""
+        result = yield Stage("passage", _prompt(state) + opening, TOKENS, opening=opening)
         return (beginning + result.text).strip()
 
     def score(self, facts: Mapping[str, Any], answer: str) -> float:

@@ -1,5 +1,6 @@
 """What a task is to a search: prompts of thoughts, values and answers, and how they are read."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from leapdecode.errors import PromptError
 from leapdecode.reasoning.answers import parse_value
-from leapdecode.reasoning.jobs import Generated
+from leapdecode.reasoning.jobs import Examples, Generated
 
 T = TypeVar("T")
 VALUE_TOKENS = 128  # of a score with its explanation (SEED, appendix D)
@@ -45,12 +46,19 @@ class Stage:
     """One generation of a thought, an evaluation or an answer.
 
     Stages of one thought have different names, which name their noise.
+
+    Attributes:
+        opening: the end of the prompt where that is the beginning of the reply; in a chat it is
+            the model's.
+        examples: prompts with replies that stand before the prompt; in a chat they are turns.
     """
 
     name: str
     prompt: str
     max_tokens: int
     stop: tuple[str, ...] = ()
+    opening: str = ""
+    examples: Examples = ()
 
 
 Stages: TypeAlias = Generator[Stage, Generated, T]
@@ -63,11 +71,23 @@ class TreeTask(ABC):
         name: of the option --task.
         summary: a line for help texts.
         depth: T of SEED: T - 1 levels of thoughts, then the final generation.
+        instructs: whether prompts say how a reply is to be written, see `with_instructions`.
     """
 
     name: str
     summary: str
     depth: int
+    instructs: bool = False
+
+    def with_instructions(self) -> "TreeTask":
+        """The task for a model that was not trained on its prompts: they say how a reply is to be
+        written, and show worked examples where the paper does.
+
+        The embedded pair was trained on the bare prompts.
+        """
+        task = copy.copy(self)
+        task.instructs = True
+        return task
 
     @abstractmethod
     def think(self, state: State) -> Stages[str]:

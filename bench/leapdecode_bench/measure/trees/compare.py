@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.reasoning import Executor, Node, Tree, solve
-from leapdecode.reasoning.solve import job_of
+from leapdecode.model.waits import BARS, REPEAT_SECONDS, say
+from leapdecode.reasoning.solve import job_of, prompted
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.trees.records import TreeRecord, record_of
 
@@ -31,7 +33,8 @@ class Comparison:
         guesses: method and options of the speculative strategies.
         search: arguments of `solve`: thoughts, breadth, depth, search, evaluator, samples.
         batch_size: texts that are decoded at a time, where a strategy batches or schedules.
-        doing: what is searched now.
+        driving: further arguments of an `Executor`: budget, max_tokens, chat.
+        doing: what is searched now, and how far.
     """
 
     llm: LLM
@@ -43,7 +46,9 @@ class Comparison:
     search: Mapping[str, Any] = field(default_factory=dict)
     batch_size: int = 8
     verification: str = "seeded"
+    driving: Mapping[str, Any] = field(default_factory=dict)
     doing: str = ""
+    said: float = field(default_factory=time.monotonic, init=False)  # when progress was a line
     warm: set[str] = field(default_factory=set, init=False)  # strategies that have searched
 
     @property
@@ -68,38 +73,62 @@ class Comparison:
             for strategy in self._order(number)
             if (strategy, number) not in done
         ]
-        self.doing = "warming up"
         for strategy in dict.fromkeys(strategy for _, strategy in missing):
             if strategy not in self.warm:
+                self._say(f"warming up, {strategy}")
                 self._searched(strategy, self.questions[0], depth=2)
                 self.warm.add(strategy)
-        for number, strategy in missing:
-            self.doing = f"question {number}, {strategy}"
-            yield self._measured(strategy, number)
+        for count, (number, strategy) in enumerate(missing, 1):
+            what = f"tree {count} of {len(missing)}: question {number}, {strategy}"
+            self._say(what)
+            yield self._measured(strategy, number, partial(self._grown, what))
+
+    def _grown(self, what: str, tree: Tree) -> None:
+        counts = tree.counts
+        self._say(f"{what}, {counts.thoughts} thoughts, {counts.evaluations} evaluations")
+
+    def _say(self, doing: str) -> None:
+        """Tell a progress bar what is done; where there is none, a line now and then."""
+        self.doing = doing
+        now = time.monotonic()
+        if not BARS.possible() and now - self.said >= REPEAT_SECONDS:
+            say(doing)
+            self.said = now
 
     def _order(self, number: int) -> list[str]:
         """The strategies in an order that is drawn for the question."""
         rng = random.Random(f"order/{self.sampling.seed}/{number}")
         return rng.sample(list(self.strategies), len(self.strategies))
 
-    def _measured(self, strategy: str, number: int) -> tuple[TreeRecord, Tree]:
+    def _measured(
+        self, strategy: str, number: int, on_step: Callable[[Tree], None]
+    ) -> tuple[TreeRecord, Tree]:
         """Search the tree of one question; nothing is kept from an earlier one."""
         self.llm.reset_prefix_cache()
         with PeakMemory(self.llm.runner.device) as peak:
             began = time.perf_counter()
-            tree, driver = self._searched(strategy, self.questions[number], **self.search)
+            question = self.questions[number]
+            tree, driver = self._searched(strategy, question, on_step=on_step, **self.search)
             seconds = time.perf_counter() - began
         return record_of(strategy, number, tree, driver, began, seconds, peak.bytes), tree
 
-    def _searched(self, strategy: str, question: Question, **search: Any) -> tuple[Tree, Executor]:
+    def _searched(
+        self,
+        strategy: str,
+        question: Question,
+        on_step: Callable[[Tree], None] | None = None,
+        **search: Any,
+    ) -> tuple[Tree, Executor]:
         scheduled = "serial" if strategy == COT else strategy
         driver = Executor(
             self.llm, self.sampling, scheduled, batch_size=self.batch_size,
-            verification=self.verification, **self.guesses,
+            verification=self.verification, **self.driving, **self.guesses,
         )  # fmt: skip
         if strategy != COT:
-            return solve(driver, self.task, question, **search), driver
-        tree, facts = Tree(question.text, self.task.name, {"search": COT}, Node()), question.facts
-        (tree.answer,) = driver.run([job_of(self.task.chain(question), "answer", ())])
-        tree.score = None if facts is None else self.task.score(facts, tree.answer)
+            return solve(driver, self.task, question, on_step=on_step, **search), driver
+        task = prompted(driver, self.task)
+        tree = Tree(question.text, task.name, {"search": COT}, Node())
+        (tree.answer,) = driver.run([job_of(task.chain(question), "answer", ())])
+        facts = question.facts
+        tree.score = None if facts is None else task.score(facts, tree.answer)
         return tree, driver

@@ -13,8 +13,13 @@ _FORMS = {
     "stack": re.compile(rf"stack {_BLOCK} on (?:top of )?{_BLOCK}\.?"),
 }
 _OPENING = re.compile(rf"(?:{'|'.join(_FORMS)})\b")
-_MARKS = re.compile(r"^\s*(?:[-*\u2022]|[0-9]{1,3}[.)])?\s*(?:(?:now|then)\s+)?(?:i\s+)?")
+_MARKS = re.compile(
+    r"^\s*(?:[-*\u2022]|[0-9]{1,3}[.)])?\s*(?:the\s+)?(?:(?:current|next)\s+)?"
+    r"(?:action(?:\s+is)?\s*:)?\s*(?:(?:now|then)\s+)?(?:i\s+)?"
+)
 _EVALUATION = re.compile(r"\s*(good|bad)\b(?!\s*(?:[?/]|or\b))", re.IGNORECASE)
+_VERDICT = re.compile(r"\b(not\s+(?:an?\s+)?)?(good|bad)\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"[\s*]*(.*?)(?:[.!](?=[\s*]|$)|\n|$)", re.DOTALL)
 
 
 def parse_line(line: str) -> Action | None:
@@ -31,8 +36,11 @@ def begins_as_action(line: str) -> bool:
 
 
 def _plain(line: str) -> str:
-    """A line in lower case without list marks, an opening "I", and spaces that nobody needs."""
-    return " ".join(_MARKS.sub("", line.lower()).split())
+    """A line in lower case without list marks, emphasis, an opening "I" or "The next action is:",
+    and spaces that nobody needs.
+    """
+    bare = line.lower().replace("**", "").replace("`", "")
+    return " ".join(_MARKS.sub("", bare).split())
 
 
 def parse_action(text: str) -> Action | None:
@@ -66,3 +74,19 @@ def parse_evaluation(text: str) -> bool | None:
     """The verdict that opens a text: True for "good", False for "bad", None for anything else."""
     match = _EVALUATION.match(text)
     return None if match is None else match.group(1).lower() == "good"
+
+
+def parse_verdict(text: str) -> bool | None:
+    """As `parse_evaluation`; else the one verdict of the first sentence ("The action is good.").
+
+    "not good" is bad; "not bad" and questions are no verdicts.
+    """
+    opening = parse_evaluation(text)
+    sentence = _SENTENCE.match(text)
+    if opening is not None or sentence is None or "?" in sentence.group(1):
+        return opening
+    verdicts = {
+        None if denied and word.lower() == "bad" else not denied and word.lower() == "good"
+        for denied, word in _VERDICT.findall(sentence.group(1))
+    }
+    return verdicts.pop() if len(verdicts) == 1 else None

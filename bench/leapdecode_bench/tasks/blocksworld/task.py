@@ -113,6 +113,14 @@ def problem(
     return State(tuple(rng.sample(towers, len(towers)))), rng.sample(goal, len(goal))
 
 
+def good_and_bad(count: int) -> list[Example]:
+    """The first `count` training evaluations, a good action and a bad one in turn."""
+    drawn = Blocksworld().examples("train", 8 * count, "value")
+    good = [example for example in drawn if example.facts["right"]]
+    bad = [example for example in drawn if not example.facts["right"]]
+    return [example for pair in zip(good, bad, strict=False) for example in pair][:count]
+
+
 def history(rng: random.Random, state: State, goal: Goal) -> tuple[list[str], State]:
     """Thoughts so far, and the state they lead to.
 

@@ -21,7 +21,7 @@ BASE, EACH = (
 COHERENT_COUNTS, WEIGHTS = (0, 1, 2, 3, 4), (15, 15, 15, 20, 35)
 _WRITE = "Write a coherent passage of"
 _ANALYZE = "Analyze the passage:"
-_HEADING = re.compile(r"^[ \t]*Passage:[ \t]*\r?$", re.MULTILINE)
+_HEADING = re.compile(r"^[ \t#*]*Passage:[ \t*]*\r?$", re.MULTILINE)
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 _NEXT_PROMPT = re.compile(rf"^(?:{re.escape(_WRITE)}|{re.escape(_ANALYZE)})", re.MULTILINE)
 
@@ -89,13 +89,17 @@ def passage_prompt(sentences: Sequence[str]) -> str:
     )
 
 
-def value_prompt(passage: str) -> str:
-    """The published prompt for a coherency score; a text's plan is not shown."""
+def value_prompt(passage: str, how: str = "") -> str:
+    """The published prompt for a coherency score; a text's plan is not shown.
+
+    `how` says how the reply is to be written.
+    """
+    instruction = f"{how}\n" if how else ""
     paragraphs = paragraphs_of(passage)
     shown = passage.strip() if paragraphs is None else "\n\n".join(paragraphs)
     return (
         f'{_ANALYZE} {shown}, then at the last line conclude "Thus the coherency score is [s]", '
-        "where [s] is an integer from 1 to 10.\nThe coherency score is:"
+        f"where [s] is an integer from 1 to 10.\n{instruction}The coherency score is:"
     )
 
 
