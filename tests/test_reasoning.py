@@ -135,6 +135,8 @@ def test_votes_are_one_prompt_with_all_candidates(llm):
     assert (found.counts.evaluations, found.counts.unparsed) == (2, 2)
     assert {node.value for node in found.root.children} == {None}
     assert found.chosen.path == (0,)
+    assert found.counts.undecided == 1
+    assert found.to_json()["counts"]["undecided"] == 1
 
 
 def test_a_tree_survives_json(tree):
@@ -266,6 +268,45 @@ def test_math_ends_with_the_last_question():
     assert answer == "So the answer is 19."
     assert asked[0].prompt.endswith(f"The sub-question is: {LAST.strip()}")
     assert f"the sub-question is: {LAST}how many?" in asked[1].prompt
+
+
+def test_models_that_were_not_trained_on_the_prompts_are_told_how_to_answer():
+    """Their sub-answers may be several lines, and sub-questions stand among other words."""
+    task, state = find("math").with_instructions(), State(Question("Q?"), ("Why?\n3 * 8 = 24.",))
+    reply = 'Sure! The next one:\n\n**Sub-question 2:** "How many are left?"\n'
+    steps = " 24 - 5 = 19.\nThat is all.\n\nSo the answer is 19."
+    thought, asked = replies(task, task.think(state), reply, steps)
+    assert thought == f"How many are left?\n{steps.strip()}"
+    assert "\n" not in {stop for stage in asked for stop in stage.stop}
+    assert 'End with "So the answer is" and the number.' in asked[1].prompt
+    assert "Sub-answer: 3 * 8 = 24." in asked[1].prompt
+    assert asked[1].examples[-1][1].endswith("So the answer is 63.")
+    value = task.evaluation(state.after(thought))
+    assert "24 - 5 = 19.\nThat is all." in value.prompt
+    assert [task.parse(reply) for _, reply in value.examples] == [9, 10, 2]
+    answer, asked = replies(task, task.finish(state), " how many?\nMore.", "Tom has 19 pens.")
+    assert asked[0].prompt.endswith(asked[0].opening)
+    assert LAST.strip() in asked[0].opening
+    assert task.score({"answer": 19}, answer) == 1
+    assert find("math").instructs is False
+
+
+def test_blocksworld_shows_good_and_bad_actions():
+    task = find("blocksworld").with_instructions()
+    value = task.evaluation(State(Question("Two blocks."), ("Note.\nWhy.\npick up the red block",)))
+    assert [task.parse(reply) for _, reply in value.examples] == [10, 1, 10, 1]
+    assert value.examples[0][0].startswith("I am playing with a set of blocks")
+    (action,) = [next(task.think(State(Question("Two blocks."))))]
+    assert len(action.examples) == 4
+    replies_of_models = {
+        "The action is a good one, because red is clear.": 10,
+        "**Bad**: the hand is full.": 1,
+        "It is not a good action.": 1,
+        "It is not bad.": None,
+        "Is it good? I do not know.": None,
+        "There are good and bad reasons.": None,
+    }
+    assert {text: task.parse(text) for text in replies_of_models} == replies_of_models
 
 
 def test_a_passage_is_written_to_the_best_plan():

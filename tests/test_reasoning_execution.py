@@ -12,6 +12,7 @@ from leapdecode import LLM, SamplingParams
 from leapdecode.errors import OptionError, UnknownName
 from leapdecode.model.runner import Runner
 from leapdecode.reasoning import STRATEGIES, Ask, Executor, solve
+from leapdecode.reasoning.execution import parse_strategy
 from leapdecode.verify import noise
 
 SMALL = {"thoughts": 2, "breadth": 1, "depth": 2}
@@ -128,6 +129,40 @@ def test_prefixes_of_a_tree_are_computed_once(strategy, light):
     )
     assert computed == len(positions)
     assert computed < 0.6 * sum(len(ids) - 1 for ids in prompts)
+
+
+def test_a_strategy_holds_options_of_its_scheduler_and_of_its_method():
+    plan = parse_strategy(
+        "scheduled:verify=1:replacement=true", 3, "multi_candidate", {"k_config": "1x1x1"}
+    )
+    assert (plan.scheduler.verify, plan.scheduler.batch_size) == (1, 3)
+    assert plan.options == {"k_config": "1x1x1", "replacement": True}
+    other = parse_strategy("batched-speculative:method=lookahead:window=5", 8, "auto", {"x": 1})
+    assert (other.method, other.options) == ("lookahead", {"window": 5})
+    assert parse_strategy("serial", 8, "multi_candidate", {"k_config": "2"}).method == (
+        "autoregressive"
+    )
+    with pytest.raises(UnknownName, match="did you mean 'replacement'"):
+        parse_strategy("serial-speculative:replacment=true", 8, "multi_candidate")
+
+
+def test_a_chat_model_reads_examples_as_turns_and_goes_on_from_an_opening(light):
+    ask = Ask("Why? Because", "s", "answer", 4, opening=" Because", examples=(("Who?", " Ann."),))
+    text = Executor(light, SAMPLED, chat=False)
+    assert text._prompt(ask) == "Who? Ann.\n\nWhy? Because"
+    chat = Executor(light, SAMPLED, chat=True)
+    assert [tuple(message.values()) for message in chat._prompt(ask)] == [
+        ("user", "Who?"), ("assistant", "Ann."), ("user", "Why?"), ("assistant", "Because"),
+    ]  # fmt: skip
+    bare = Executor(light, SAMPLED)
+    assert not bare.chat
+    assert not bare.instructs
+    assert isinstance(text._prompt(Ask([1, 2], "s", "answer", 4)), list)
+
+
+def test_most_tokens_hold_for_every_text(light):
+    _, record = grown(light, "batched", max_tokens=5)
+    assert max(len(result.token_ids) for result in record.results) <= 5
 
 
 def test_strategies_are_checked(light):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leapdecode.reasoning.answers import final_choice, final_number, parse_value
+from leapdecode.reasoning.answers import concluded_number, final_choice, final_number, parse_value
 
 NUMBERS = [
     ("So the answer is 7.", 7),
@@ -79,6 +79,43 @@ def test_final_number(text: str, number: Fraction | int | None) -> None:
     found = final_number(text)
     assert found == number
     assert type(found) is type(number)
+
+
+SAID = [
+    ("Natalia sold 48 + 24 = 72 clips altogether", 72),
+    ("Natalia sold 48/2 = 24 clips in May, so 72 clips in total.", 72),
+    ("The answer is that Tom has 8 pens left.", 8),
+    ("So the answer is:\n\nTom has 8 pens.", 8),
+    ("So the answer is $\\boxed{72}$.", 72),
+    ("2 + 2 = 4\n\\boxed{72} in 2 steps", 72),
+    ("#### 1,200", 1200),
+    ("Therefore, Weng earned $10.", 10),
+    ("The answer is 25%.", 25),
+    ("**Total: 72 clips**", 72),
+    ("It costs $5.50 in all.", Fraction(11, 2)),
+    ("That leaves -3.", -3),
+    ("- 5 apples", 5),
+    ("So the answer is 19.", 19),
+    ("So the answer is 7 or 8.", None),
+    ("So the answer is not 8.", None),
+    ("It isn't 8, the answer is not 8.", None),
+    ("7 or 8", None),
+    ("10 + 5", None),
+    ("10 - 5", None),
+    ("48 / 2 =", None),
+    ("It is 18 thousand.", None),
+    ("So the answer is 18 thousand.", None),
+    ("1e3", None),
+    ("1.2.3", None),
+    ("So the answer is", None),
+    ("", None),
+    ("9" * 5000, None),
+]
+
+
+@pytest.mark.parametrize(("text", "number"), SAID, ids=range(len(SAID)))
+def test_the_number_that_a_model_concludes(text: str, number: Fraction | int | None) -> None:
+    assert concluded_number(text) == number
 
 
 LETTERS, WORDS = ["a", "b", "c"], ["yes", "no"]
@@ -268,6 +305,7 @@ TEXTS = st.lists(
 @given(TEXTS, st.lists(st.text(max_size=4), max_size=4))
 def test_nothing_raises_and_results_stay_in_range(text: str, labels: list[str]) -> None:
     assert isinstance(final_number("So the answer is " + text), int | Fraction | None)
+    assert isinstance(concluded_number(text), int | Fraction | None)
     assert final_choice("So the answer is " + text, labels) in {
         None,
         *(label.lower() for label in labels),

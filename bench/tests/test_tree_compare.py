@@ -137,6 +137,7 @@ def test_a_simulation_is_bounded_by_the_target(records):
 
 def test_presets_are_combinations_of_settings():
     assert len(list(tree_settings("seed-table1"))) == 12
+    assert len(list(tree_settings("seed-table1", task=["math"], temperature=[1.0]))) == 2
     assert all(TREES[name]["summary"] for name in TREES)
     for name in TREES:
         assert all(cell["task"] in tasks.names() for cell in tree_settings(name))

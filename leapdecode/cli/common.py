@@ -46,7 +46,7 @@ def print_json(document: Any) -> None:
 def counting_progress(doing: Callable[[], str] | None = None) -> Any:
     """A progress bar with counts and the time that is left, on stderr where that is a terminal.
 
-    `doing` says at any time what is done; until it does, and without it, the bar's description does.
+    `doing` says at any time what is done; without it the bar's description does.
     """
     from rich.console import Console
     from rich.progress import (

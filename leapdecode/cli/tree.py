@@ -240,7 +240,7 @@ def split_options(
     for pair in pairs:
         key, equals, _ = pair.partition("=")
         if equals and key not in known:
-            message = f"neither {search} nor {method} has an option {key!r}"
+            message = f"{search} has no option {key!r}, nor has {method}"
             raise UnknownName(with_suggestions(message, key, known))
     first = [pair for pair in pairs if pair.partition("=")[0] in searching]
     rest = [pair for pair in pairs if pair not in first]

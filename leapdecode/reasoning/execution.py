@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leapdecode.core import ForwardEvent, SamplingParams
 from leapdecode.errors import OptionError, UnknownName, with_suggestions
-from leapdecode.llm.prompts import Message, has_template, messages_of
 from leapdecode.model.embedded import trained_on_tasks
 from leapdecode.plugins import parse_fields
 from leapdecode.reasoning.jobs import Ask, Generated, Job
@@ -20,6 +19,7 @@ from leapdecode.reasoning.jobs import Ask, Generated, Job
 if TYPE_CHECKING:
     from leapdecode.engine.schedulers.base import Scheduler
     from leapdecode.llm import LLM
+    from leapdecode.llm.prompts import Message
     from leapdecode.llm.result import Result
     from leapdecode.llm.run import Run
 
@@ -170,6 +170,8 @@ class Executor:
         chat: bool | None = None,
         **options: Any,
     ) -> None:
+        from leapdecode.llm.prompts import has_template
+
         self.llm, self.sampling, self.verification = llm, sampling, verification
         self.budget = budget
         self.max_tokens = max_tokens
@@ -246,6 +248,8 @@ class Executor:
 
     def _prompt(self, ask: Ask) -> str | list[int] | list[Message]:
         """An ask's prompt as the model reads it: messages of a chat, a text, or token ids."""
+        from leapdecode.llm.prompts import messages_of
+
         if not isinstance(ask.prompt, str):
             return ask.prompt
         if not self.chat:

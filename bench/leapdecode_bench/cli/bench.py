@@ -61,7 +61,9 @@ def bench(
             help="training prompts decoded first, unmeasured, by what learns from text to text",
         ),
     ] = 0,
-    batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="prompts decoded together; default: 1, or a preset's")
+    ] = None,
     max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
     temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
     top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
@@ -119,7 +121,7 @@ def bench(
             raise OptionError(f"--draft names {len(drafts)} models; this preset takes one")
         options: dict[str, Any] = {
             "methods": methods, "tasks": tasks, "limit": limit, "rounds": rounds, "data": data,
-            "batch_size": batch_size, "max_tokens": max_tokens, "seed": seed, "output": output,
+            "batch_size": batch_size or 1, "max_tokens": max_tokens, "seed": seed, "output": output,
             "resume": resume, "json": json, "baseline": baseline, "ray": ray,
         }  # fmt: skip
         run_paper(preset, models, options)
@@ -130,6 +132,7 @@ def bench(
     methods = named.methods if methods is None else methods
     tasks = named.tasks_of(models.model, data) if tasks is None else tasks
     budget = budget or named.budget
+    batch_size = batch_size or named.batch_size
     chosen = by_draft(parse_methods(methods, budget), drafts[1:])
     models = replace(models, draft=drafts[0] if drafts else None)
     sampling = SamplingParams(

@@ -56,21 +56,18 @@ def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
 
 def _trees(preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any]) -> None:
     """SEED: a tree search a question, by every row's strategy."""
-    from leapdecode_bench.cli.tree_compare import compare_cells
+    from leapdecode_bench.cli.tree_compare import USUAL, compare_cells
 
-    usual = {
-        "task": "", "thoughts": 3, "temperature": 1.0, "k_config": None, "verification": "seeded",
-    }  # fmt: skip
     fixed = {
         "breadth": 1, "depth": None, "search": "breadth_first", "evaluator": "value",
         "method": None, "batch_size": 8, "limit": options["limit"], "seed": options["seed"],
         "budget": "none", "strategies": list(ROWS),
     }  # fmt: skip
-    every = [usual | cell for cell in tree_settings(preset, task=list(tasks))]
+    every = [USUAL | cell for cell in tree_settings(preset, task=list(tasks))]
     output = options["output"]
     resume = options["resume"]
     json = options["json"]
-    compare_cells(models, every, fixed, output, resume, json, True, options["ray"])
+    compare_cells(models, every, fixed, output, resume, json, preset, options["ray"])
 
 
 def _answers(preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any]) -> None:

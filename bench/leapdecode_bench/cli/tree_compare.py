@@ -87,7 +87,9 @@ def compare(
     budget: Annotated[
         str | None,
         typer.Option(
-            "--budget", "--row-budget", metavar="N|auto|none",
+            "--budget",
+            "--row-budget",
+            metavar="N|auto|none",
             help="most tokens in a forward, per text; default: auto, of presets none",
         ),
     ] = None,

@@ -14,7 +14,8 @@ from leapdecode.errors import UnknownName, with_suggestions
 class Preset:
     """What `bench --preset` stands for; options given beside it win.
 
-    `public` names the paper's own sets; `tasks` stand for them on the embedded pair.
+    `public` names the paper's own sets; `tasks` stand for them on the embedded pair. `batch_size`
+    is the number of prompts that are decoded together.
     """
 
     summary: str
@@ -22,6 +23,7 @@ class Preset:
     tasks: str
     budget: str = "auto"
     public: str = ""
+    batch_size: int = 1
 
     def tasks_of(self, model: str, data: Path | None) -> str:
         """The tasks: of a paper's preset its own sets, unless the embedded pair has none given."""
@@ -52,7 +54,7 @@ def tables(name: str) -> dict[str, dict[str, Any]]:
     return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
-def joined(values: dict[str, Any]) -> dict[str, str]:
+def joined(values: dict[str, Any]) -> dict[str, Any]:
     """Lists as on the command line."""
     return {
         key: ",".join(value) if isinstance(value, list) else value for key, value in values.items()
@@ -99,14 +101,18 @@ def find_study(name: str) -> dict[str, Any]:
 
 
 def tree_settings(name: str, **instead: list[Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of a preset for trees, or of those given `instead`.
+    """Every combination of the values of a preset for trees, or of those given `instead`; each has
+    all strategies.
 
     Raises `UnknownName` with suggestions.
     """
     check_name(name, TREES, TREES)
-    lists = {key: values for key, values in TREES[name].items() if key != "summary"} | instead
+    preset = dict(TREES[name])
+    strategies = preset.pop("strategies")
+    del preset["summary"]
+    lists = preset | instead
     for values in itertools.product(*lists.values()):
-        yield dict(zip(lists, values, strict=True))
+        yield {**dict(zip(lists, values, strict=True)), "strategies": strategies}
 
 
 def check_name(name: str, presets: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import SamplingParams
-from leapdecode.reasoning import Executor, Node, Tree, solve
 from leapdecode.model.waits import BARS, REPEAT_SECONDS, say
+from leapdecode.reasoning import Executor, Node, Tree, solve
 from leapdecode.reasoning.solve import job_of, prompted
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.trees.records import TreeRecord, record_of

@@ -30,6 +30,8 @@ COLUMNS: Columns = {
     "tokens/ forward": lambda row: shown(row["tokens_per_forward"]),
     "acceptance: thoughts": lambda row: percent(row["acceptance"]["thought"]),
     "evaluations": lambda row: percent(row["acceptance"]["evaluation"]),
+    "speed-up: thoughts": lambda row: shown(row["part_speedup"]["thought"], "{:.2f}x"),
+    "of evaluations": lambda row: shown(row["part_speedup"]["evaluation"], "{:.2f}x"),
     "queue wait": lambda row: f"{1e3 * row['queue_wait']:.0f} ms",
     "target idle": lambda row: percent(row["target_idle"]),
     "memory": lambda row: f"{row['peak_memory'] / 1e9:.2f} GB",
@@ -53,6 +55,8 @@ PREFIXES: Columns = {
 HOW_TO_READ = (
     "Speed-up: every question was searched under all strategies in turn; the median over questions "
     "of the ratio of tokens a second to serial execution's, with its 95% interval.",
+    "Thoughts and evaluations apart: a part's tokens by its seconds, over serial execution's; "
+    "texts that are served at once share the time evenly.",
     "Acceptance: drafted levels that the target accepted, by those that were drafted. Queue wait: "
     "mean time that a request waited for its verification. Target idle: share of the time in which "
     "the target did not run. Equal: whether all trees, with texts, values and answers, are serial "
@@ -114,7 +118,7 @@ def figures_of(records: Sequence[TreeRecord], rows: Sequence[dict[str, Any]]) ->
             partial(figure_acceptance, records),
         ),
         "parts": (
-            "Acceptance of thoughts, evaluations and answers",
+            "Acceptance and speed-up over serial execution of thoughts, evaluations and answers",
             partial(figure_parts, rows),
         ),
         "utilisation": (
@@ -175,19 +179,25 @@ def figure_acceptance(records: Sequence[TreeRecord]) -> Figure | None:
 
 
 def figure_parts(rows: Sequence[dict[str, Any]]) -> Figure | None:
-    """Acceptance by part and strategy (Figure 6)."""
+    """Acceptance, and speed-up over serial execution, by part and strategy (Figure 6)."""
+    from matplotlib.figure import Figure
+
     drafting = [row for row in rows if any(row["acceptance"][part] is not None for part in PARTS)]
     if not drafting:
         return None
-    figure, axes = chart(6.5, 0.8 + 0.5 * len(drafting))
+    figure = Figure(figsize=(8, 0.8 + 0.5 * len(drafting)), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
     lines = range(len(drafting))
-    for number, part in enumerate(PARTS):
-        values = [row["acceptance"][part] or 0.0 for row in drafting]
-        heights = [line + 0.26 * (number - 1) for line in lines]
-        axes.barh(heights, values, height=0.24, color=PALETTE[number])
-    axes.set_yticks(lines, [label(row["strategy"]) for row in drafting])
-    axes.invert_yaxis()
-    axes.set_xlabel("acceptance rate")
+    labels = {"acceptance": "acceptance rate", "part_speedup": "times as fast as serial"}
+    for axes, (key, words) in zip(panels, labels.items(), strict=True):
+        for number, part in enumerate(PARTS):
+            values = [row[key][part] or 0.0 for row in drafting]
+            heights = [line + 0.26 * (number - 1) for line in lines]
+            axes.barh(heights, values, height=0.24, color=PALETTE[number])
+        axes.set_xlabel(words)
+    panels[1].axvline(1, color=FAINT, linewidth=1)
+    panels[0].set_yticks(lines, [label(row["strategy"]) for row in drafting])
+    panels[0].invert_yaxis()
     entries: list[tuple[dict[str, Any], str]] = [
         ({"color": PALETTE[number], "marker": "s", "linestyle": ""}, part)
         for number, part in enumerate(PARTS)

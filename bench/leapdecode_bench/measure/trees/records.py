@@ -27,6 +27,8 @@ class Part:
     Attributes:
         drafted: tokens of the longest guesses, over all steps.
         accepted: how many of them the target accepted.
+        seconds: the share of the engine's time that these texts had; texts that are served at once
+            share it evenly.
     """
 
     texts: int = 0
@@ -34,6 +36,7 @@ class Part:
     steps: int = 0
     drafted: int = 0
     accepted: int = 0
+    seconds: float = 0.0
 
     @property
     def acceptance(self) -> float | None:
@@ -123,6 +126,7 @@ def record_of(
         part.steps += len(result.steps)
         part.drafted += sum(step.depth for step in result.steps)
         part.accepted += sum(min(len(step.tokens) - 1, step.depth) for step in result.steps)
+        part.seconds += result.stats.prefill_seconds + result.stats.decode_seconds
     verifying = [
         forward
         for forward in execution.forwards

@@ -33,7 +33,8 @@ def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
     """The figures of one strategy.
 
     `speedup` is the median, over questions, of the ratio of tokens per second to serial's, with its
-    95% interval. Shares and means are over all questions.
+    95% interval; `part_speedup` is the ratio of their tokens per second over all questions, of each
+    part's own seconds. Shares and means are over all questions.
     """
     all_records = list(records.values())
     seconds = total(all_records, "seconds")
@@ -43,7 +44,9 @@ def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
     ratios = [rate(records[number]) / rate(serial_records[number]) for number in both]
     median, low, high = median_interval(ratios) if ratios else (None, None, None)
     equal = all(records[number].digest == serial_records[number].digest for number in both)
-    parts = {part: added([record.parts[part] for record in all_records]) for part in PARTS}
+    parts = parts_of(all_records)
+    serial_parts = parts_of([serial_records[number] for number in both])
+    shared_parts = parts_of([records[number] for number in both])
     steps = sum(part.steps for part in parts.values())
     traces = [record.utilisation for record in all_records]
     return {
@@ -56,6 +59,11 @@ def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
         "speedup_interval": [low, high],
         "tokens_per_forward": tokens / steps if steps else None,
         "acceptance": {part: parts[part].acceptance for part in PARTS},
+        "acceptance_of_all": added(list(parts.values())).acceptance,
+        "part_seconds": {part: parts[part].seconds for part in PARTS},
+        "part_speedup": {
+            part: part_speedup(shared_parts[part], serial_parts[part]) for part in PARTS
+        },
         "queue_wait": total(all_records, "queue_wait") / len(all_records),
         "target_idle": 1 - total(all_records, "target_busy") / seconds,
         "draft_busy": total(all_records, "draft_busy") / seconds,
@@ -70,6 +78,18 @@ def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
             key: sum(record.counts[key] for record in all_records) for key in all_records[0].counts
         },
     }
+
+
+def parts_of(records: Sequence[TreeRecord]) -> dict[str, Part]:
+    """Thoughts, evaluations and answers of all questions together."""
+    return {part: added([record.parts[part] for record in records]) for part in PARTS}
+
+
+def part_speedup(part: Part, serial: Part) -> float | None:
+    """The ratio of tokens a second to serial execution's; None where a part has no text."""
+    if not (part.seconds and serial.tokens and serial.seconds):
+        return None
+    return part.tokens / part.seconds / (serial.tokens / serial.seconds)
 
 
 def total(records: Sequence[TreeRecord], name: str) -> Any:
