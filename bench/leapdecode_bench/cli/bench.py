@@ -16,6 +16,7 @@ from leapdecode_bench.cli.contenders import by_draft, parse_methods, several_dra
 from leapdecode_bench.cli.measuring import ResumeOption, measure_bench
 from leapdecode_bench.cli.paper import EVERY, run_paper
 from leapdecode_bench.cli.results import note_plots, note_rows, show
+from leapdecode_bench.cli.stated import stated_options
 from leapdecode_bench.measure.presets import PAPERS, find_preset
 
 ROOT = Path("leapdecode-bench")
@@ -32,6 +33,7 @@ TASKS = (
 @reports_errors
 @takes_model("cache_memory", "fallback")
 def bench(
+    context: typer.Context,
     methods: Annotated[
         str | None,
         typer.Option(help=METHODS),
@@ -41,7 +43,7 @@ def bench(
         typer.Option(help=TASKS),
     ] = None,
     preset: Annotated[
-        str, typer.Option(help=f"methods and tasks where none are given: {', '.join(EVERY)}")
+        str, typer.Option(help=f"options beside it win: {', '.join(EVERY)}")
     ] = "default",
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="where public sets lie (docs/reproducing.md)")
@@ -116,22 +118,25 @@ def bench(
       leapdecode bench --preset ouroboros-figure1 -m path/to/model --draft small,medium,large
     """
     drafts = several_drafts(models.draft)
+    stated = stated_options(context)
     if preset in PAPERS or baseline is not None:
         if len(drafts) > 1:
             raise OptionError(f"--draft names {len(drafts)} models; this preset takes one")
         options: dict[str, Any] = {
-            "methods": methods, "tasks": tasks, "limit": limit, "rounds": rounds, "data": data,
-            "batch_size": batch_size or 1, "max_tokens": max_tokens, "seed": seed, "output": output,
-            "resume": resume, "json": json, "baseline": baseline, "ray": ray,
+            "methods": methods, "tasks": tasks, "data": data, "baseline": baseline, "limit": limit,
+            "rounds": rounds, "batch_size": batch_size, "max_tokens": max_tokens,
+            "temperature": temperature, "top_p": top_p, "seed": seed, "budget": budget,
+            "output": output, "resume": resume, "ray": ray, "json": json,
         }  # fmt: skip
-        run_paper(preset, models, options)
+        run_paper(preset, models, options, stated)
         return
     from leapdecode_bench.measure.store import Store
 
     named = find_preset(preset)
     methods = named.methods if methods is None else methods
-    tasks = named.tasks_of(models.model, data) if tasks is None else tasks
+    tasks = named.tasks_of(models.model, data, stated) if tasks is None else tasks
     budget = budget or named.budget
+    peers = peers or named.peers
     batch_size = batch_size or named.batch_size
     chosen = by_draft(parse_methods(methods, budget), drafts[1:])
     models = replace(models, draft=drafts[0] if drafts else None)

@@ -28,6 +28,7 @@ from leapdecode.cli.options import JsonOption, RayOption, parse_options
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.measuring import ResumeOption, measure, results_folder
 from leapdecode_bench.cli.results import show_table
+from leapdecode_bench.cli.stated import check_taken, stated_options
 from leapdecode_bench.measure.fastcot.contenders import (
     DEFAULT,
     KINDS,
@@ -38,16 +39,29 @@ from leapdecode_bench.measure.pages import table_of
 from leapdecode_bench.measure.presets import STUDIES, find_study
 
 CALIBRATION, MAX_LOSS = 50, 0.03
+ASKING = {"task", "limit", "shots", "batch_size", "trigger", "seed"}
+# by the kind of a study: which options it goes by
+TAKES: dict[str, set[str]] = {
+    "row_costs": set(),
+    "corrupted": {*ASKING, "seeds"},
+    "curves": {*ASKING, "step", "window"},
+    "comparison": {
+        *ASKING, "step", "window", "methods", "max_loss", "calibration", "iterations", "unchanged",
+        "confidence", "ray",
+    },
+}  # fmt: skip
 METHODS = f"by comma: {', '.join(KINDS)}; each may name a method, as cot:auto or fastcot:lookahead"
 
 
 @reports_errors
 @takes_model("fallback")
 def compare(
+    context: typer.Context,
     task: TaskOption = "math",
     methods: Annotated[str, typer.Option(help=METHODS)] = ",".join(DEFAULT),
     preset: Annotated[
-        str | None, typer.Option(help=f"a study of the paper: {', '.join(STUDIES)}")
+        str | None,
+        typer.Option(help=f"a study of the paper, options beside it win: {', '.join(STUDIES)}"),
     ] = None,
     limit: Annotated[int, typer.Option(help="questions")] = 200,
     max_loss: Annotated[
@@ -107,8 +121,11 @@ def compare(
         "unchanged": unchanged, "confidence": confidence, "window": window, "trigger": trigger,
         "shots": shots, "batch_size": batch_size, "seed": seed, "seeds": seeds, "preset": preset,
     }  # fmt: skip
-    study = find_study(preset) if preset else {"study": "comparison", "tasks": [task]}
-    tasks = study.get("tasks", [task])
+    stated = stated_options(context)
+    study = find_study(preset) if preset else {"study": "comparison"}
+    takes = TAKES[study["study"]]
+    check_taken(stated, takes, f"--preset {preset}" if preset else "a comparison without a preset")
+    tasks = [task] if "task" in stated else study.get("tasks", [task])
     compare_tasks(models, settings, study, tasks, output, resume, json, ray)
 
 
@@ -318,6 +335,7 @@ def _rows(
     llm: Any, settings: Mapping[str, Any], study: Mapping[str, Any], tick: Any
 ) -> list[dict[str, Any]]:
     from leapdecode.reasoning.fastcot import Answerer, plan_of
+    from leapdecode.reasoning.fastcot.answering import WINDOW
     from leapdecode_bench.measure.fastcot.studies import corrupted, curves, plans, row_costs_of
 
     if study["study"] == "row_costs":
@@ -331,7 +349,9 @@ def _rows(
     if study["study"] == "corrupted":
         plan = plan_of("autoregressive")
         return corrupted(make, questions, plan, study["left"], settings["seeds"], tick)
-    windows = study.get("windows", [early_of(settings)[2]])
+    windows = study.get("windows", [WINDOW])
+    if settings["window"] is not None:
+        windows = [window_of(settings["window"])]
     by_name = plans(study["contenders"], windows)
     return curves(make, questions, by_name, settings["step"], tick)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from leapdecode.cli.model_options import Models
 from leapdecode.errors import OptionError
+from leapdecode_bench.cli.stated import check_taken
 from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, find_preset, tree_settings
 
 # for --help
@@ -14,25 +15,41 @@ CLLM = "cllm-table1"
 ROWS = ("serial", "serial-speculative", "scheduled")  # SEED's AR, SD or MCSD, and w. SEED
 MOST_SHOTS = 8  # a set shows as many worked examples as its paper, and has no more
 MOST_CALIBRATING = 50  # questions; with few asked as many calibrate
+BATCH_SIZE = 8  # of trees and answers
+DRAWN = ("tasks", "data", "limit", "batch_size", "seed")
+# by the command that measures: which options of the bench it has
+TAKES = {
+    "tree compare": {*DRAWN, "max_tokens", "temperature", "top_p", "budget", "ray"},
+    "fastcot compare": {*DRAWN, "ray"},
+    "cllm evaluate": {*DRAWN, "methods", "rounds", "max_tokens", "baseline"},
+}
 
 
-def run_paper(preset: str, models: Models, options: Mapping[str, Any]) -> None:
-    """Measure what a preset stands for; `options` are those of the bench by name."""
+def run_paper(
+    preset: str, models: Models, options: Mapping[str, Any], stated: Mapping[str, str]
+) -> None:
+    """Measure what a preset stands for; `options` are those of the bench by name, `stated` those
+    that the command line states.
+
+    Raises `OptionError` for one that the measuring does not have.
+    """
     if options["baseline"] is not None:
         if preset != CLLM:
             raise OptionError(f"--baseline goes with --preset {CLLM}, not {preset}")
-        return _cllm(models, options)
+        check_taken(stated, TAKES["cllm evaluate"], f"--preset {preset} with --baseline")
+        return _cllm(models, options, stated)
     paper = PAPERS[preset]
-    if options["methods"] is not None:
-        raise OptionError(
-            f"--preset {preset} is measured by `leapdecode {paper.command}`, whose rows are the "
-            "paper's; leave --methods out"
-        )
+    check_taken(
+        stated, TAKES[paper.command],
+        f"--preset {preset} is measured by `leapdecode {paper.command}`, which",
+    )  # fmt: skip
     tasks = paper.tasks_of(models.model, options["data"])
     if options["tasks"] is not None:
         tasks = [task.strip() for task in options["tasks"].split(",") if task.strip()]
+    names = explicit(tasks, options["data"])
+    chosen = {name: options[name] for name in stated if name in options}
     measure = {"tree compare": _trees, "fastcot compare": _answers}[paper.command]
-    return measure(preset, models, explicit(tasks, options["data"]), options)
+    return measure(preset, models, names, options, chosen)
 
 
 def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
@@ -54,23 +71,32 @@ def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
     return names
 
 
-def _trees(preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any]) -> None:
+def _trees(
+    preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+) -> None:  # fmt: skip
     """SEED: a tree search a question, by every row's strategy."""
     from leapdecode_bench.cli.tree_compare import USUAL, compare_cells
 
     fixed = {
         "breadth": 1, "depth": None, "search": "breadth_first", "evaluator": "value",
-        "method": None, "batch_size": 8, "limit": options["limit"], "seed": options["seed"],
-        "budget": "none", "strategies": list(ROWS),
+        "method": None, "batch_size": options["batch_size"] or BATCH_SIZE,
+        "limit": options["limit"], "seed": options["seed"],
+        "budget": options["budget"] or "none", "strategies": list(ROWS),
+        "max_tokens": chosen.get("max_tokens"), "top_p": chosen.get("top_p"),
     }  # fmt: skip
-    every = [USUAL | cell for cell in tree_settings(preset, task=list(tasks))]
+    instead = {"temperature": [chosen["temperature"]]} if "temperature" in chosen else {}
+    every = [USUAL | cell for cell in tree_settings(preset, task=list(tasks), **instead)]
     output = options["output"]
     resume = options["resume"]
     json = options["json"]
     compare_cells(models, every, fixed, output, resume, json, preset, options["ray"])
 
 
-def _answers(preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any]) -> None:
+def _answers(
+    preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+) -> None:  # fmt: skip
     """FastCoT: answers at a calibrated bound beside the whole chain's."""
     from leapdecode.cli.fastcot import SAYING
     from leapdecode_bench.cli.fastcot_compare import compare_tasks
@@ -80,7 +106,8 @@ def _answers(preset: str, models: Models, tasks: Sequence[str], options: Mapping
         "task": tasks[0], "methods": ",".join(DEFAULT), "limit": options["limit"],
         "max_loss": None, "calibration": min(MOST_CALIBRATING, options["limit"]), "step": 1,
         "iterations": None, "unchanged": "2", "confidence": "0", "window": None,
-        "trigger": SAYING, "shots": MOST_SHOTS, "batch_size": 8, "seed": options["seed"],
+        "trigger": SAYING, "shots": MOST_SHOTS,
+        "batch_size": options["batch_size"] or BATCH_SIZE, "seed": options["seed"],
         "seeds": 100, "preset": preset,
     }  # fmt: skip
     study = {"study": "comparison", "tasks": list(tasks)}
@@ -90,19 +117,18 @@ def _answers(preset: str, models: Models, tasks: Sequence[str], options: Mapping
     compare_tasks(models, settings, study, tasks, output, resume, json, options["ray"])
 
 
-def _cllm(models: Models, options: Mapping[str, Any]) -> None:
+def _cllm(models: Models, options: Mapping[str, Any], stated: Mapping[str, str]) -> None:
     """CLLM: the trained model and the one that it was trained from, in the same rounds."""
     from leapdecode_bench.cli.cllm_evaluate import compare_models
 
-    if options["ray"]:
-        raise OptionError("two models are compared in one process; leave out --ray")
     preset = find_preset(CLLM)
-    tasks = options["tasks"] or preset.tasks_of(models.model, options["data"])
+    tasks = options["tasks"] or preset.tasks_of(models.model, options["data"], stated)
     settings = {
         "model": models.model, "baseline": options["baseline"], "also": None,
         "task": ",".join(explicit(tasks.split(","), options["data"])),
         "methods": options["methods"] or preset.methods, "blocks": None, "block": 16,
-        "limit": options["limit"], "rounds": options["rounds"], "batch_size": options["batch_size"],
+        "limit": options["limit"], "rounds": options["rounds"],
+        "batch_size": options["batch_size"] or 1,
         "max_tokens": options["max_tokens"], "seed": options["seed"],
     }  # fmt: skip
     compare_models(models, settings, options["output"], options["resume"], options["json"])

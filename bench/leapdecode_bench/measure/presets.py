@@ -1,8 +1,9 @@
 """Measurements with a name: benches, and papers' tables and figures."""
 
 import itertools
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ class Preset:
     """What `bench --preset` stands for; options given beside it win.
 
     `public` names the paper's own sets; `tasks` stand for them on the embedded pair. `batch_size`
-    is the number of prompts that are decoded together.
+    is the number of prompts that are decoded together, `peers` are other engines in the run.
     """
 
     summary: str
@@ -24,10 +25,17 @@ class Preset:
     budget: str = "auto"
     public: str = ""
     batch_size: int = 1
+    peers: str = ""
 
-    def tasks_of(self, model: str, data: Path | None) -> str:
-        """The tasks: of a paper's preset its own sets, unless the embedded pair has none given."""
-        return self.public if self.public and takes_public(model, data) else self.tasks
+    def tasks_of(self, model: str, data: Path | None, stated: Collection[str] = ()) -> str:
+        """The tasks: of a paper's preset its own sets, unless the embedded pair has none given.
+
+        They have no settings that options of the command line, those `stated`, say otherwise.
+        """
+        tasks = self.public if self.public and takes_public(model, data) else self.tasks
+        settings = "|".join(stated)
+        bare = re.sub(rf":({settings})=[^:,+]*", "", tasks) if settings else tasks
+        return ",".join(dict.fromkeys(bare.split(",")))
 
 
 @dataclass(frozen=True)
