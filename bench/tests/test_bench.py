@@ -473,6 +473,21 @@ def options_of(preset, method="ouroboros"):
     return [options for name, options in contenders if name == method]
 
 
+def test_presets_of_lookahead_have_the_papers_options():
+    """The same doublings of the window for every N, and all without and with the prompt's n-grams."""
+    (alone, with_prompt) = options_of("lookahead-table", "lookahead")
+    paper = {"window": 15, "ngram": 5, "guesses": 15, "budget": "none"}
+    assert (alone, with_prompt) == ({**paper, "pool_from_prompt": False}, paper)
+    windows = {}
+    for options in options_of("scaling", "lookahead"):
+        assert options["guesses"] == options["window"]
+        line = options["ngram"], options["pool_from_prompt"]
+        windows.setdefault(line, []).append(options["window"])
+    assert {ngram for ngram, _ in windows} == {2, 3, 5, 8, 11}
+    assert len(windows) == 10
+    assert all(places == [1, 2, 4, 8, 16, 32] for places in windows.values())
+
+
 def test_presets_of_ouroboros_have_the_papers_options():
     papers = [
         options for name in PRESETS if name.startswith("ouroboros-") for options in options_of(name)

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from leapdecode_bench.measure import canvas, option_plots, plots, publish
+from leapdecode_bench.measure import canvas, option_plots, plots, publish, scaling_plot
 from leapdecode_bench.measure.cells import COLUMNS, shared_options, short_names
 from leapdecode_bench.measure.results import write_files
 
@@ -351,16 +351,41 @@ def test_the_scaling_law_has_a_line_per_ngram_length():
     report["rows"].append(
         new_row("unguessable", "lookahead:ngram=9", random.Random(3), {"ngram": 9})
     )
-    lines = plots.variants(report)
-    assert list(lines) == ["N=3", "N=5", "N=5 budget=auto"]  # the control says nothing about size
-    assert sorted(window for _, _, window in lines["N=5"]) == [7, 7, 15, 30]
+    without = {"window": 4, "ngram": 5, "pool_from_prompt": False}
+    report["rows"].append(new_row("math", "lookahead:alone", random.Random(3), without))
+    panels = scaling_plot.variants(report)
+    assert panels[False] == {}  # one window makes no line
+    lines = panels[True]
+    assert list(lines) == ["N=5"]  # the others have fewer windows than a line takes
+    assert [window for window, _ in lines["N=5"]] == [7, 7, 15, 30]
     rows = [row for row in report["rows"] if row["method"] == "lookahead:window=30:ngram=5"]
     forwards = sum(row["target_forwards"] - row["prefill_forwards"] for row in rows)
-    assert lines["N=5"][-1] == (
-        sum(r["decode_rows"] for r in rows) / forwards,
-        2560 * len(rows) / forwards,
-        30,
-    )
+    assert lines["N=5"][-1] == (30, 100 * forwards / (2560 * len(rows)))
+
+
+def test_the_scaling_law_is_fitted_to_doublings_of_the_window():
+    law = scaling_plot.fit([(1, 90.0), (2, 83.0), (4, 76.0), (8, 69.0)])
+    assert (law.intercept, law.slope, law.r2) == pytest.approx((90, -7, 1))
+    points = [(1, 80.0), (4, 70.0), (16, 66.0)]
+    law = scaling_plot.fit(points)
+    assert (law.intercept, law.slope) == pytest.approx((79, -3.5))
+    errors = [value - 79 + 3.5 * place for (_, value), place in zip(points, (0, 2, 4), strict=True)]
+    assert law.r2 == pytest.approx(1 - sum(error**2 for error in errors) / 104)
+    assert scaling_plot.fit([(1, 5.0), (2, 5.0), (4, 5.0)]).r2 == 1
+
+
+def test_the_scaling_law_is_drawn_without_and_with_ngrams_of_the_prompt():
+    report = small()
+    for pool in (False, True):
+        for window in (1, 2, 4):
+            options = {"window": window, "ngram": 5, "guesses": window, "pool_from_prompt": pool}
+            row = new_row("math", f"lookahead:{window}:{pool}", random.Random(window), options)
+            report["rows"].append(row)
+    figure = plots.figure_scaling(report)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [*scaling_plot.PANELS.values()]
+    assert all(len(axes.lines) == 2 for axes in figure.axes)  # points, and the fit
+    words = [text.get_text() for text in figure.legends[0].texts]
+    assert all("a doubling" in text.replace("\n", " ") and "R²" in text for text in words)
 
 
 def test_an_option_has_a_line_per_task_and_draft():

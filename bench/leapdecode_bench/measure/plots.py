@@ -4,11 +4,9 @@ A `figure_...` function takes the document and gives a figure, or None where the
 it shows.
 """
 
-from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leapdecode.methods.lookahead import Lookahead
 from leapdecode_bench.measure.canvas import (
     FAINT,
     INK,
@@ -26,12 +24,10 @@ from leapdecode_bench.measure.cells import short_names
 from leapdecode_bench.measure.option_plots import figure_drafts, figure_option
 from leapdecode_bench.measure.publish import Figures
 from leapdecode_bench.measure.records import BASELINE
+from leapdecode_bench.measure.scaling_plot import figure_scaling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-FEWEST = 3  # variants of lookahead that make a scaling law worth drawing
-SIZES = ("window", "ngram", "guesses")  # options of lookahead that the law is about
-CONTROL = "unguessable"  # the task on which no method gains by its size
 LONGEST = 12  # accepted lengths from here on share a bar
 
 Report = dict[str, Any]
@@ -177,54 +173,7 @@ def figure_row_costs(report: Report) -> "Figure | None":
     return figure
 
 
-def variants(report: Report) -> dict[str, list[tuple[float, float, int]]]:
-    """Lookahead's variants by n-gram length and other options, sorted by rows.
-
-    A variant is (rows per forward, tokens per forward, window), all tasks together but for the
-    control.
-    """
-    counted: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in report["rows"]:
-        of_lookahead = row["method"].split(":")[0] == Lookahead.name
-        if of_lookahead and row["task"] != CONTROL and row["rows_per_forward"]:
-            counted[row["method"]].append(row)
-    lines = defaultdict(list)
-    for rows in counted.values():
-        options = rows[0]["options"]
-        other_options = [f"{key}={value}" for key, value in options.items() if key not in SIZES]
-        line = " ".join([f"N={options.get('ngram', Lookahead.ngram)}", *other_options])
-        forwards = sum(row["target_forwards"] - row["prefill_forwards"] for row in rows)
-        width = sum(row["decode_rows"] for row in rows) / forwards
-        gain = sum(row["tokens"] for row in rows) / forwards
-        lines[line].append((width, gain, options.get("window", Lookahead.window)))
-    return {line: sorted(lines[line]) for line in sorted(lines, key=lambda line: (len(line), line))}
-
-
-def figure_scaling(report: Report) -> "Figure | None":
-    """Lookahead's scaling law (Fu et al. 2024): steps saved against rows, a line per N."""
-    lines = variants(report)
-    if sum(map(len, lines.values())) < FEWEST:
-        return None
-    figure, axes = chart(6.5, 4.2)
-    for number, points in enumerate(lines.values()):
-        rows, tokens, windows = zip(*points, strict=True)
-        axes.plot(rows, tokens, **style_of(number), markersize=5)
-        for point, window in zip(points, windows, strict=True):
-            axes.annotate(
-                f"{window}",
-                point[:2],
-                (4, -8),
-                textcoords="offset points",
-                fontsize=SMALL - 1,
-            )
-    powers_of_two(axes, [point[0] for points in lines.values() for point in points])
-    axes.set(xlabel="rows per forward", ylabel="tokens per forward (step compression)")
-    add_legend(figure, [(style_of(number), line) for number, line in enumerate(lines)])
-    return figure
-
-
 DOTS = "a dot is a method (its number) on a task (its colour)."
-LINES = "a line per n-gram length N, a point per variant with its window; all tasks together."
 SHARED = "Options that all variants of a method share are left out."
 FIGURES = {
     "speedup": (
@@ -241,7 +190,8 @@ FIGURES = {
     ),
     "scaling": (
         figure_scaling,
-        f"Lookahead's scaling law: {LINES}",
+        "Lookahead's scaling law: steps against the window, with a fitted line for each n-gram "
+        "length N; all tasks together.",
     ),
     "option": (
         figure_option,

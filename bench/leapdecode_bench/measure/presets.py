@@ -63,7 +63,13 @@ def tables(name: str) -> dict[str, dict[str, Any]]:
 
 
 def joined(values: dict[str, Any]) -> dict[str, Any]:
-    """Lists as on the command line."""
+    """Lists as on the command line; methods for every combination of the values of `each`."""
+    each = values.pop("each", {})
+    combinations = [
+        dict(zip(each, chosen, strict=True)) for chosen in itertools.product(*each.values())
+    ]
+    methods = [method.format(**named) for named in combinations for method in values["methods"]]
+    values["methods"] = list(dict.fromkeys(methods))
     return {
         key: ",".join(value) if isinstance(value, list) else value for key, value in values.items()
     }
