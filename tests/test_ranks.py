@@ -57,9 +57,38 @@ def test_the_command_prints_the_text_of_one_process():
     assert json.loads(done.stdout)["token_ids"] == found.token_ids
 
 
+@pytest.mark.slow
+def test_a_bench_is_measured_by_the_first_process(tmp_path):
+    options = ["--methods", "lookahead:window=4", "--budget", "none", "--tasks", "math"]
+    limits = ["--limit", 1, "--max-tokens", 8, "--no-exact", "--dtype", "float64"]
+    done = torchrun("-m", "leapdecode", "bench", *options, *limits, "--output", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(done.stdout)
+    assert report["run"]["processes"] == 2
+    assert [row["tokens"] for row in report["rows"]] == [8, 8]
+    assert [row["identical"] for row in report["rows"]] == [1, 1]
+    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 2
+
+
+STARTED = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "RANK": "0"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--peers", "hf"], "--peers needs the whole model"),
+        (["--ray"], "--ray needs the whole model"),
+        (["--methods", "jacobi:exact=false"], "another draft or exactness of a contender needs"),
+    ],
+)
+def test_what_a_bench_cannot_measure_in_several_processes_is_refused(options, words):
+    done = call("bench", *options, text=True, **STARTED)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
 def test_a_command_for_one_process_says_so():
-    started = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "RANK": "0"}
-    done = call("tree", "solve", "How many?", text=True, **started)
+    done = call("tree", "solve", "How many?", text=True, **STARTED)
     assert done.returncode == 2
     assert "this command runs in one process; torchrun serves generate" in done.stderr
 

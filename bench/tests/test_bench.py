@@ -474,7 +474,7 @@ def options_of(preset, method="ouroboros"):
 
 
 def test_presets_of_lookahead_have_the_papers_options():
-    """The same doublings of the window for every N, and all without and with the prompt's n-grams."""
+    """The same windows for every N, all without and with the prompt's n-grams."""
     (alone, with_prompt) = options_of("lookahead-table", "lookahead")
     paper = {"window": 15, "ngram": 5, "guesses": 15, "budget": "none"}
     assert (alone, with_prompt) == ({**paper, "pool_from_prompt": False}, paper)

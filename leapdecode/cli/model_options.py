@@ -167,7 +167,8 @@ class Models:
         several = processes() > 1
         if several and not split:
             raise OptionError(
-                "this command runs in one process; torchrun serves generate, doctor and cllm train"
+                "this command runs in one process; "
+                "torchrun serves generate, bench, doctor and cllm train"
             )
         _show_log()
         with Waiting("importing torch and transformers"):

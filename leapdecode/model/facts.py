@@ -148,7 +148,8 @@ def weights_digest(model: Any) -> str:
     samples = [layer.sample for layer in half_linears(model)]
     for weights in (*model.parameters(), *samples):
         if not weights.is_meta:
-            digest.update(weights.detach().flatten()[:64].float().cpu().numpy().tobytes())
+            part = weights.to_local() if hasattr(weights, "to_local") else weights  # a rank's own
+            digest.update(part.detach().flatten()[:64].float().cpu().numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import print_json, reports_errors
-from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.model_options import (
+    Models,
+    check_drafts,
+    first_process,
+    processes,
+    takes_model,
+)
 from leapdecode.cli.options import JsonOption, OtherBudgetOption, RayOption
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
@@ -116,6 +122,8 @@ def bench(
       leapdecode bench --preset ouroboros-table2 -m path/to/model --draft path/to/draft --data sets
 
       leapdecode bench --preset ouroboros-figure1 -m path/to/model --draft small,medium,large
+
+      torchrun --nproc-per-node 2 -m leapdecode bench --preset lookahead-table -m path/to/model
     """
     drafts = several_drafts(models.draft)
     stated = stated_options(context)
@@ -149,7 +157,9 @@ def bench(
     )
     wanted = BenchOptions(chosen, tasks, limit, warmup, rounds, batch_size, peers, sampling, data)
     wanted.check()
-    if resume:
+    if processes() > 1:
+        wanted.check_split(ray)
+    if resume and first_process():
         Store.check_resumable(ROOT, output)
     measuring = wanted.bench(models)
     check_spread(ray, measuring)
@@ -157,6 +167,9 @@ def bench(
     from leapdecode_bench.measure.facts import facts
 
     run = facts(measuring, models.draft, settings)
+    if not first_process():
+        follow(measuring)
+        return
     store = Store.open(ROOT, output, run, resume)
     measure_bench(measuring, store, make=partial(wanted.bench, models) if ray else None)
     report = finish(measuring, store, run)
@@ -193,6 +206,23 @@ class BenchOptions:
         if self.peers:
             check_peers(self.peers, self.batch_size)
 
+    def check_split(self, ray: bool) -> None:
+        """Raise `OptionError` for what cannot be measured where torchrun's processes share the
+        model.
+        """
+        wanted = {
+            "--peers": self.peers,
+            "--ray": ray,
+            "another draft or exactness of a contender": any(
+                options.keys() & {"exact", "draft"} for _, options in self.methods
+            ),
+        }
+        for name, asked in wanted.items():
+            if asked:
+                raise OptionError(
+                    f"{name} needs the whole model in one process; leave torchrun out"
+                )
+
     def bench(self, models: Models) -> Any:
         """The bench, with everything checked before anything is measured."""
         from leapdecode_bench.measure.bench import Bench
@@ -200,7 +230,8 @@ class BenchOptions:
         from leapdecode_bench.measure.peers import check_sampling, peers
         from leapdecode_bench.measure.workloads import build
 
-        llm = models.open(prefix_cache=False)  # every text counts its own prompt
+        # every text counts its own prompt
+        llm = models.open(prefix_cache=False, split=True)
         check_drafts(llm, [name for name, options in self.methods if "draft" not in options])
         twins = Twins(llm, models.loading)
         contenders: list[Contender] = [
@@ -211,7 +242,8 @@ class BenchOptions:
         workloads = build(
             self.tasks, llm, self.limit, sampling.seed, sampling, self.warmup, self.data
         )
-        note_rows(workloads)
+        if first_process():
+            note_rows(workloads)
         samplings = [
             workload.sampling_of(number, sampling)
             for workload in workloads
@@ -230,11 +262,17 @@ def check_spread(ray: bool, measuring: Any) -> None:
         )
 
 
-def finish(measuring: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
-    """The document, and its files in the folder, of the records and of what forwards cost here."""
+def follow(measuring: Any) -> None:
+    """Decode what the first process measures, in a process that shares the model with it."""
+    for _ in measuring.run(set()):
+        pass
+    measured_once(measuring)
+
+
+def measured_once(measuring: Any) -> dict[str, Any]:
+    """What forwards cost here, and the perplexity of sets that are for it."""
     from leapdecode.model.cost import measured_on, row_costs
     from leapdecode_bench.measure.perplexity import perplexities
-    from leapdecode_bench.measure.results import render
 
     runner = measuring.llm.runner
     batch = measuring.batch_size
@@ -245,5 +283,12 @@ def finish(measuring: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
     }
     if whole := perplexities(measuring.llm, measuring.workloads):
         measured["perplexity"] = whole
-    store.describe(run | measured)
+    return measured
+
+
+def finish(measuring: Any, store: Any, run: dict[str, Any]) -> dict[str, Any]:
+    """The document, and its files in the folder, of the records and of what is measured once."""
+    from leapdecode_bench.measure.results import render
+
+    store.describe(run | measured_once(measuring))
     return render(store.folder).report

@@ -119,7 +119,9 @@ class Bench:
         """Measure round by round, leaving out rounds of which `done` holds every record's key.
 
         Yields an empty list for each step of a warm-up, and before a round's texts are compared.
+        Where processes share the model, all do what the first one's `done` lacks.
         """
+        done = self.llm.ranks.agreed(done)
         for workload in self.workloads:
             if not any(self._missing(workload, turn, done) for turn in range(self.rounds)):
                 continue

@@ -60,6 +60,7 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
         "sizes": {role: num_weights(model) for role, model in models.items() if model is not None},
         "attention": llm.model.config._attn_implementation,
         "quantized": ways.quantize,
+        "processes": llm.ranks.size if llm.ranks.size > 1 else None,
         "compiled": "ours at batch size 1, and peers that say so" if ways.compile else None,
         "recorded": "ours" if ways.recorded else None,
         "note": "; ".join(notes) or None,

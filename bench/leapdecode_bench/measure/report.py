@@ -37,7 +37,7 @@ PARTS = (*TIMES, "other")
 # of a run; shown elsewhere or nowhere
 SET_APART = ("note", "argv", "program", "settings", "row_costs")
 # what the page begins with
-IN_SHORT = ("sizes", "dtype", "quantized", "compiled", "device", "sampling")
+IN_SHORT = ("sizes", "dtype", "quantized", "compiled", "device", "processes", "sampling")
 HOW_TO_READ = (
     "Speed-up: every prompt was decoded by all methods in turn; a round's ratio is that of tokens "
     "per second to plain decoding's in the same round. A prompt (or batch) counts with the median "
