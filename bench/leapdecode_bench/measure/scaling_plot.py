@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from leapdecode.methods.lookahead import Lookahead
 from leapdecode_bench.measure.canvas import add_legend, powers_of_two, style_of
+from leapdecode_bench.measure.cells import shared_options
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,11 +66,13 @@ def variants(report: Report) -> dict[bool, dict[str, Points]]:
         if of_lookahead and row["task"] != CONTROL and row["tokens_per_forward"]:
             counted[row["method"]].append(row)
     panels: dict[bool, dict[tuple[int, str], Points]] = {False: {}, True: {}}
+    shared = shared_options(list(counted)).get(Lookahead.name, [])
     for rows in counted.values():
         options = dict(rows[0]["options"])
         sizes = {name: options.pop(name, getattr(Lookahead, name)) for name in SIZES}
         from_prompt = options.pop(POOL, Lookahead.pool_from_prompt)
-        others = "".join(f" {key}={value}" for key, value in options.items())
+        named = [f"{key}={value}" for key, value in options.items()]
+        others = "".join(f" {option}" for option in named if option not in shared)
         forwards = sum(row["target_forwards"] - row["prefill_forwards"] for row in rows)
         steps = 100 * forwards / sum(row["tokens"] for row in rows)
         line = panels[from_prompt].setdefault((sizes["ngram"], others), [])
@@ -92,25 +95,28 @@ def figure_scaling(report: Report) -> "Figure | None":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2.6 + 3.2 * len(panels), 3.8), layout="constrained")
-    entries = []
-    number = 0
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
+    laws: dict[str, list[str]] = {name: [] for name in names}
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (from_prompt, lines) in zip(all_axes, panels.items(), strict=True):
         for name, points in lines.items():
-            style = style_of(number)
+            style = style_of(names.index(name))
             law = fit(points)
             windows, steps = zip(*points, strict=True)
             axes.plot(windows, steps, **style | {"linestyle": ""}, markersize=5)
             ends = [windows[0], windows[-1]]
             heights = [law.intercept + law.slope * math.log2(window) for window in ends]
             axes.plot(ends, heights, color=style["color"], linewidth=1)
-            mark = "with prompt" if from_prompt and len(panels) > 1 else ""
-            words = f"{name} {mark} {law.slope:+.1f} a doubling, R² {law.r2:.2f}"
-            entries.append((style, " ".join(words.split())))
-            number += 1
+            laws[name].append(f"{law.slope:+.1f} (R² {law.r2:.2f})")
         axes.set_title(PANELS[from_prompt], fontsize=9, loc="left")
         powers_of_two(axes, [window for points in lines.values() for window, _ in points])
         axes.set_xlabel("window W")
     all_axes[0].set_ylabel("steps for 100 tokens")
-    add_legend(figure, entries)
+    add_legend(
+        figure,
+        [
+            (style_of(number), f"{name}: a doubling of W adds {' and '.join(laws[name])}")
+            for number, name in enumerate(names)
+        ],
+    )
     return figure
