@@ -151,7 +151,7 @@ def generate(
     for name, path in (("--html", html), ("--trace", trace)):
         if path is not None:
             check_place(name, path)
-    phrases = _read_pool(pool, method) if pool else None
+    phrases = _read_pool(pool, method, sampled) if pool else None
     texts = _read_store(store, method, sampled) if store else None
     if processes() > 1 and (html or trace):
         raise OptionError("--html and --trace are for one process; leave torchrun out")
@@ -217,14 +217,17 @@ def _check_early(
         make_scheduler(scheduler, 1)
 
 
-def _read_pool(path: Path, method: str) -> Any:
-    """The pool in a file, an empty one where there is no such file yet; raises user errors."""
+def _read_pool(path: Path, method: str, sampled: bool) -> Any:
+    """The pool in a file, an empty one where there is no such file yet; raises user errors.
+
+    `sampled`: whether the text is drawn by rejection sampling.
+    """
     from leapdecode.engine.checks import check_pool
     from leapdecode.pools.ngrams import NgramPool
 
     check_place("--pool", path)
     pool = NgramPool.load(path) if path.exists() else NgramPool()
-    check_pool(pool, method, find(method).takes_pool)
+    check_pool(pool, method, find(method).takes_pool, sampled)
     return pool
 
 

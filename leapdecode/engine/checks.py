@@ -52,8 +52,14 @@ def check_scheduler(scheduler: Any, target: Any) -> None:
         )
 
 
-def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
-    """Raise `OptionError` unless `pool` is a pool and the method takes one."""
+BENT = "because guesses that the same seed drew would bend its law; leave one of them out"
+
+
+def check_pool(pool: Any, method: str, takes_pool: bool, drawn: bool = False) -> None:
+    """Raise `OptionError` unless `pool` is a pool and the method takes one.
+
+    `drawn`: tokens are drawn anew by the rejection verifier, see `check_store`.
+    """
     if not takes_pool:
         raise OptionError(
             f"method {method!r} takes no shared pool; leave pool out, or choose ouroboros"
@@ -62,6 +68,8 @@ def check_pool(pool: Any, method: str, takes_pool: bool) -> None:
         raise OptionError(
             f"pool takes a Pool, not {type(pool).__name__}; Pool.load(path) reads one from a file"
         )
+    if drawn:
+        raise OptionError(f"sampling with verification='rejection' takes no pool, {BENT}")
 
 
 def check_store(store: Any, method: str, takes_store: bool, drawn: bool = False) -> None:
@@ -79,10 +87,7 @@ def check_store(store: Any, method: str, takes_store: bool, drawn: bool = False)
             "file"
         )
     if drawn:
-        raise OptionError(
-            "sampling with verification='rejection' takes no store, because guesses that the same "
-            "seed drew would bend its law; leave one of them out"
-        )
+        raise OptionError(f"sampling with verification='rejection' takes no store, {BENT}")
 
 
 def fingerprint(tokenizer: Any, vocabulary: int) -> str:

@@ -99,15 +99,17 @@ class Shared:
             times = self.times[id(runner)] = row_times(runner)
         return times
 
-    def pool(self, method: Method, pool: NgramPool | None, salt: str = "") -> NgramPool | None:
+    def pool(self, method: Method, sequence: Sequence, pool: Any) -> NgramPool | None:
         """The pool that a method starts from: the request's, or one that it keeps itself for texts
-        of a salt; raises `OptionError`, `PoolError`.
+        of the same salt; raises `OptionError`, `PoolError`.
         """
         if not isinstance(self.runner, Runner):  # decoded plainly, by whatever was asked for
             return None
+        drawn = sequence.samples_drafts
         if pool is not None:
-            check_pool(pool, method.name, method.takes_pool)
-        elif method.takes_pool and method.history:
+            check_pool(pool, method.name, method.takes_pool, drawn)
+        elif method.takes_pool and method.history and not drawn:
+            salt = sequence.cache_salt
             most_tokens = SALTED_POOL if salt else MOST_POOL
             pool = _kept(self.pools, method, salt, lambda: NgramPool(most_tokens=most_tokens))
         if pool is not None:

@@ -54,7 +54,6 @@ def start(
     method = method_of(request, models)
     has_draft = method.asks_draft(models.get("draft") is not None)
     planner = shared.planner(method, has_draft, budget_of(request, method), batch_size)
-    pool = shared.pool(method, request.pool, request.cache_salt)
     ends = request.end_tokens | frozenset(request.sampling.stop_token_ids)
     params = request.sampling
     if params.logits_processors:
@@ -66,6 +65,7 @@ def start(
         request.on_token, request.watch,
         verification=request.verification, cache_salt=request.cache_salt, id=request.id,
     )  # fmt: skip
+    pool = shared.pool(method, sequence, request.pool)
     store = shared.earlier(method, sequence, request.store)
     block = trained_block(target.model)
     context = MethodContext(planner, pool, store, has_draft, block)

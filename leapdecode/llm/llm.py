@@ -112,7 +112,8 @@ class LLM(LoadedModels):
                 this machine, by what rows cost (learned from forwards, kept on disk) and by what
                 became of earlier guesses; None or "none": all.
             pool: a `Pool` that the method's phrases come from and go to, for methods that take one
-                (ouroboros).
+                (ouroboros). Neither pool nor store goes with sampling under "rejection": what the
+                same seed drew before would bend the law.
             store: a `Store` of earlier texts that guesses come from, and that these texts are kept
                 in, for methods that take one (suffix, hybrid, auto).
             stream: names the noise: the same stream, seed and position, the same noise. A list has

@@ -58,7 +58,11 @@ class Ouroboros(Method):
     from_verification: bool = option(
         True, "phrases from rejected drafts and corrected suffixes enter the pool"
     )
-    history: bool = option(False, "keep the phrases for later texts of the same LLM and options")
+    history: bool = option(
+        False,
+        "keep the phrases for later texts of the same LLM and options; not where the rejection "
+        "verifier draws, whose law phrases of the same seed would bend",
+    )
     pool_from_prompt: bool = option(
         True, "phrases of the prompt and of the accepted text enter the pool too"
     )
