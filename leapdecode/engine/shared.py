@@ -99,7 +99,7 @@ class Shared:
             times = self.times[id(runner)] = row_times(runner)
         return times
 
-    def pool(self, method: Method, sequence: Sequence, pool: Any) -> NgramPool | None:
+    def pool(self, method: Method, sequence: Sequence, pool: NgramPool | None) -> NgramPool | None:
         """The pool that a method starts from: the request's, or one that it keeps itself for texts
         of the same salt; raises `OptionError`, `PoolError`.
         """
