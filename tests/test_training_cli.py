@@ -31,6 +31,15 @@ def test_help_shows_examples(command):
             ["collect", "--task", "sql", "--output", "x", "--block", "1"],
             "--block must be at least 2",
         ),
+        (
+            ["collect", "--task", "sql", "--output", "x", "--student-share", "0.5"],
+            "--student-share 0.5 changes nothing without --teacher",
+        ),
+        (
+            ["collect", "--task", "sql", "--output", "x", "--teacher", "y"],
+            "leave out --task",
+        ),
+        (["collect", "--output", "x", "--teacher", "y"], "y holds no trajectories"),
         (["train", "--output", "x"], "--data DIR is missing"),
         (["train", "--data", "none", "--output", "x"], "none holds no trajectories"),
         (["train", "--data", "x", "--output", "x", "--loss", "both"], "--loss 'both'"),
@@ -75,3 +84,17 @@ def test_collect_then_train_gives_documents_and_a_model(tmp_path):
     assert json.loads((model / "config.json").read_text())["jacobi_block"] == 8
     told = json.loads((model / "provenance.json").read_text())
     assert {"versions", "revision", "argv", "data", "device"} <= set(told)
+    on_policy = typed(
+        "collect", "-m", model, "--teacher", data, "--student-share", 0.5, "--max-tokens", 16,
+        "--output", tmp_path / "on-policy", *common,
+    )  # fmt: skip
+    assert on_policy.exit_code == 0, on_policy.stderr
+    assert json.loads(on_policy.stdout)["prompts"] == counts["rows"]
+    again = typed(
+        "train", "-m", model, "--data", tmp_path / "on-policy", "--output", tmp_path / "second",
+        "--max-steps", 1, "--batch-size", 2, *common,
+    )  # fmt: skip
+    assert again.exit_code == 0, again.stderr
+    collected = json.loads(again.stdout)["collected"]
+    assert collected["block"] == 8  # the teacher's
+    assert collected["teacher"] == Trajectories(data).fingerprint

@@ -15,7 +15,7 @@ import public_files
 import pytest
 from typer.testing import CliRunner
 
-from leapdecode import LLM
+from leapdecode import LLM, SamplingParams
 from leapdecode.cli.app import app
 from leapdecode.errors import (
     LeapdecodeError,
@@ -28,7 +28,7 @@ from leapdecode.training import prompts as prompt_module
 from leapdecode.training.cleaning import Cleaning
 from leapdecode.training.collect import Collecting, collect, make_shard
 from leapdecode.training.dataset import Manifest, Row, Trajectories, write_shard
-from leapdecode.training.prompts import encoded, of_dataset, of_file, of_tasks
+from leapdecode.training.prompts import encoded, of_dataset, of_file, of_tasks, of_teacher
 from leapdecode_bench.tasks.public.loading import load, named
 
 COMMAND = [sys.executable, "-m", "leapdecode", "cllm", "collect", "--device", "cpu"]
@@ -101,6 +101,57 @@ def test_other_prompts_or_another_model_are_an_error(llm, tmp_path):
         list(collect(llm, asked(llm, 2), tmp_path / "data", SETTINGS, {"model": "other"}, True))
     with pytest.raises(OptionError, match="not empty"):
         list(collect(llm, asked(llm, 2), tmp_path / "data", SETTINGS, {"model": "demo"}))
+
+
+def test_a_student_answers_a_share_of_its_teachers_prompts(llm, tmp_path):
+    """Section 4.4: rows of both, and the teacher's response stays for the AR loss."""
+    list(collect(llm, asked(llm, 10), tmp_path / "teacher", SETTINGS, {"model": "demo"}))
+    rows = Trajectories(tmp_path / "teacher")
+    of_teacher_rows = [rows.row(index) for index in range(len(rows))]
+    student = LLM(llm.draft, llm.tokenizer, exact=False)
+    settings = replace(SETTINGS, student_share=0.5)
+    for folder in ("whole", "again"):
+        prompts = of_teacher(rows)
+        entries = list(collect(student, prompts, tmp_path / folder, settings, {"model": "student"}))
+    mixed = Trajectories(tmp_path / "whole")
+    assert mixed.fingerprint == Trajectories(tmp_path / "again").fingerprint
+    own = 0
+    for index in range(len(mixed)):
+        row = mixed.row(index)
+        before = of_teacher_rows[row.number]
+        assert row.prompt == before.prompt
+        if row.teacher is None:
+            assert row == replace(before, number=row.number)
+            continue
+        own += 1
+        assert row.teacher == before.response
+        sampling = SamplingParams(max_tokens=12)
+        alone = student.generate(row.prompt, method="autoregressive", sampling=sampling)
+        assert row.response == alone.token_ids
+        assert row.trajectories[0][-1] == row.response[:4]
+    counted = sum(entry["counts"].get("rows of the teacher", 0) for entry in entries)
+    assert 0 < own < 10
+    assert counted + own == len(mixed)
+    sizes = [len(one.prompt) + len(one.response) + len(one.teacher or ()) for one in
+             map(mixed.row, range(len(mixed)))]  # fmt: skip
+    assert mixed.lengths() == sizes
+
+
+def test_all_or_none_of_the_prompts_are_the_students(llm):
+    prompts = of_rows = [
+        prompt_module.NamedPrompt(prompt.name, prompt.ids, Row(0, prompt.ids, [5], 4, [[]]))
+        for prompt in asked(llm, 3)
+    ]
+    for share, count in ((0.0, 0), (1.0, 3)):
+        shard = make_shard(llm, replace(SETTINGS, student_share=share), list(enumerate(prompts)))
+        assert sum(row.teacher is not None for row in shard.rows) == count
+    with pytest.raises(OptionError, match="--student-share"):
+        replace(SETTINGS, student_share=1.5)
+    with pytest.raises(OptionError, match="blocks of 4 tokens; leave --block out"):
+        list(collect(llm, of_rows, Path("x"), replace(SETTINGS, block=8), {}))
+    large = [prompt_module.NamedPrompt("a", [1], Row(0, [1], [10**6], 4, [[]]))]
+    with pytest.raises(OptionError, match="hold token 1000000"):
+        list(collect(llm, large, Path("x"), SETTINGS, {}))
 
 
 def test_damaged_shards_are_not_read(llm, tmp_path):

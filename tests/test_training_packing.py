@@ -217,6 +217,43 @@ def test_a_step_against_the_gradient_lowers_the_loss():
     assert found[1] < found[0]
 
 
+TEACHER = [rng.randrange(1, VOCABULARY) for _ in range(9)] + [END]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_the_ar_loss_is_over_the_teachers_text(name):
+    """Beside a student's response, whose noisy states are read as without a teacher."""
+    noisy = [wrong(0, 4, 1)]
+    batch = collate(
+        [
+            pack(PROMPT, RESPONSE, NOISY, {END}, TEACHER),
+            pack(PROMPT[:3], RESPONSE[:4], noisy, {END}, TEACHER[:1]),
+            pack(PROMPT, RESPONSE[:6], [], {END}),
+        ]
+    )
+    target = model(name)
+    logits = packed_logits(target, masks_of(target), batch)
+    objective = Objective(ar_weight=10.0)
+    losses = objective.losses(logits, batch)
+    pairs = [(PROMPT, TEACHER), (PROMPT[:3], TEACHER[:1]), (PROMPT, RESPONSE[:6])]
+    apart = [
+        functional.cross_entropy(
+            alone(name, prompt + text)[len(prompt) - 1 : -1], torch.tensor(text), reduction="sum"
+        )
+        for prompt, text in pairs
+    ]
+    count = sum(len(text) for _, text in pairs)
+    torch.testing.assert_close(losses.ar, sum(apart) / count, atol=1e-5, rtol=1e-5)
+    without = collate(
+        [
+            pack(PROMPT, RESPONSE, NOISY, {END}),
+            pack(PROMPT[:3], RESPONSE[:4], noisy, {END}),
+        ]
+    )
+    states = objective.losses(packed_logits(target, masks_of(target), without), without)
+    torch.testing.assert_close(losses.consistency, states.consistency, atol=1e-5, rtol=1e-5)
+
+
 ROW = Row(
     3, PROMPT, RESPONSE, BLOCK, [trajectory(0, BLOCK), [], trajectory(10, 3)]
 )  # the second block was dropped

@@ -11,10 +11,12 @@ import typer
 
 from leapdecode.cli.common import counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import ModelOption, Models, takes_model
-from leapdecode.cli.options import JsonOption, RayOption
+from leapdecode.cli.options import JsonOption, RayOption, stated
 from leapdecode.errors import OptionError
 from leapdecode.plugins import bench_is_missing, bench_part
 
+BLOCK = 16  # tokens of a block
+LIMIT = 2000  # prompts
 cllm = typer.Typer(
     name="cllm",
     help="Train a model to decode several tokens per forward by itself (CLLM).",
@@ -47,9 +49,28 @@ def collect(
         typer.Option(metavar="NAME[:SPLIT]", help="prompts of a data set on the Hugging Face Hub"),
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=1, help="prompts of each task, file or data set")
-    ] = 2000,
-    block: Annotated[int, typer.Option(help="tokens of a block, the paper's n")] = 16,
+        int | None,
+        typer.Option(
+            min=1,
+            help="prompts of each task, file or data set; by default 2000, or all of the teacher's",
+        ),
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(help="tokens of a block, the paper's n; by default 16, or the teacher's"),
+    ] = None,
+    teacher: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="trajectories of the model that -m was trained from: their prompts are answered "
+            "by -m, their responses stay the text of the AR loss",
+        ),
+    ] = None,
+    student_share: Annotated[
+        float | None,
+        typer.Option(help="share of prompts that -m answers, beside --teacher; by default 1"),
+    ] = None,
     max_tokens: Annotated[int, typer.Option(help="most tokens of a response")] = 256,
     batch_size: Annotated[int, typer.Option(help="texts decoded at a time")] = 16,
     method: Annotated[
@@ -92,33 +113,44 @@ def collect(
 
       leapdecode cllm collect --prompts ShareGPT.json -m path/to/model --output data --resume
 
+      leapdecode cllm collect -m trained --teacher data --student-share 0.5 --output on-policy
+
       RAY_ADDRESS=head:6379 leapdecode cllm collect --task math --output data --ray
     """
     from leapdecode.training.cleaning import Cleaning
     from leapdecode.training.collect import Collecting
     from leapdecode.training.collect import collect as collect_all
     from leapdecode.training.dataset import parquet
-    from leapdecode.training.prompts import encoded
+    from leapdecode.training.prompts import encoded, of_teacher
 
+    folder = checked_output(output)
+    parquet()
+    rows_of_teacher = checked_teacher(teacher, student_share, task, prompts, dataset)
+    if block is None:
+        block = rows_of_teacher.block if rows_of_teacher else BLOCK
     settings = Collecting(
         block, max_tokens, batch_size, seed, shard, method,
         Cleaning(
             repeated_tokens=repeated_tokens, repeated_run=repeated_run,
             repeated_sentences=repeated_sentences,
         ),
+        **stated(student_share=student_share),
     )  # fmt: skip
-    folder = checked_output(output)
-    parquet()
-    training_prompts = gather_prompts(task, prompts, dataset, limit, seed)
+    if not rows_of_teacher:
+        training_prompts = gather_prompts(task, prompts, dataset, limit or LIMIT, seed)
     # what is chosen by a clock could differ between two halves of a run, and with it near-ties
     settled = replace(models, exact=False, prepack=False)
     llm = settled.open(fallback=False, prefix_cache=False)
-    ids = encoded(training_prompts, llm.tokenizer, llm.runner.vocabulary)
+    if rows_of_teacher:
+        ids = of_teacher(rows_of_teacher, limit)
+    else:
+        ids = encoded(training_prompts, llm.tokenizer, llm.runner.vocabulary)
     shards = []
     with counting_progress() as progress:
         bar = progress.add_task("collecting", total=len(ids))
         try:
             facts = trajectory_facts(llm)
+            facts["teacher"] = rows_of_teacher.fingerprint if rows_of_teacher else None
             remote = workers(settled, settings) if ray else None
             for entry in collect_all(llm, ids, folder, settings, facts, resume, remote):
                 shards.append(entry)
@@ -146,6 +178,22 @@ def shard_maker(models: Models, settings: Any) -> Any:
     from leapdecode.training.collect import make_shard
 
     return partial(make_shard, models.open(fallback=False, prefix_cache=False), settings)
+
+
+def checked_teacher(teacher: Path | None, share: float | None, *sources: Any) -> Any:
+    """The `Trajectories` that --teacher names, None without it.
+
+    Raises `OptionError` for what cannot stand beside it, and `ResultsError` where it holds none.
+    """
+    from leapdecode.training.dataset import Trajectories
+
+    if teacher is None:
+        if share is not None:
+            raise OptionError(f"--student-share {share} changes nothing without --teacher DIR")
+        return None
+    if any(sources):
+        raise OptionError("--teacher has the prompts; leave out --task, --prompts and --dataset")
+    return Trajectories(teacher)
 
 
 def gather_prompts(

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ class Collecting:
         method: how the plain continuation is decoded; any lossless method gives the same text.
             Methods that follow a clock may change near-ties from run to run.
         cleaning: what is dropped.
+        student_share: of the prompts that have a teacher's row, the share that the model answers
+            itself; of the others the teacher's row is taken as it is.
     """
 
     block: int = 16
@@ -46,6 +49,7 @@ class Collecting:
     shard: int = 128
     method: str = "autoregressive"
     cleaning: Cleaning = field(default_factory=Cleaning)
+    student_share: float = 1.0
 
     def __post_init__(self) -> None:
         least_block = 2 if self.block else 0
@@ -53,6 +57,14 @@ class Collecting:
         for name, least in limits.items():
             if getattr(self, name) < least:
                 raise OptionError(f"--{name.replace('_', '-')} must be at least {least}")
+        if not 0 <= self.student_share <= 1:
+            raise OptionError(f"--student-share {self.student_share} must be from 0 to 1")
+
+    def answers(self, number: int, prompt: NamedPrompt) -> bool:
+        """Whether the model answers a prompt itself, or a teacher's row is taken."""
+        if prompt.teacher is None:
+            return True
+        return random.Random(f"{self.seed}/{number}/student").random() < self.student_share
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,7 @@ def collect(
     goes on only where both are the same. Raises `OptionError` where they are not.
     """
     ids = json.dumps([[prompt.name, prompt.ids] for prompt in prompts])
+    _check_teacher(llm, settings, prompts)
     manifest_settings = {
         **described,
         **asdict(settings),
@@ -114,9 +127,15 @@ def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shar
     """The shard of numbered prompts; its rows are in their order."""
     began = time.perf_counter()
     runner = tree_runner(llm)
-    fitting = [(number, prompt) for number, prompt in prompts if _fits(llm, prompt)]
+    own = [(number, prompt) for number, prompt in prompts if settings.answers(number, prompt)]
+    fitting = [(number, prompt) for number, prompt in own if _fits(llm, prompt)]
     counts = Counter[str](prompts=len(prompts))
-    counts[TOO_LONG] += len(prompts) - len(fitting)
+    counts[TOO_LONG] += len(own) - len(fitting)
+    rows = []
+    for number, prompt in prompts:
+        if prompt.teacher is not None and not settings.answers(number, prompt):
+            counts["rows of the teacher"] += 1
+            rows.append(replace(prompt.teacher, number=number))
     results = continuations(llm, [prompt.ids for _, prompt in fitting], settings)
     kept = []
     for (number, prompt), result in zip(fitting, results, strict=True):
@@ -124,22 +143,21 @@ def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shar
         counts[fault or "kept"] += 1
         if not fault:
             text = Continuation(number, prompt.ids, result.token_ids)
-            kept.append((text, prompt.name, result.finish_reason))
+            kept.append((text, prompt, result.finish_reason))
     # texts of like lengths go together, because all of a batch are padded to the longest
     kept.sort(key=lambda entry: (len(entry[0].response), entry[0].number))
-    rows = []
     for start in range(0, len(kept), settings.batch_size):
         batch = kept[start : start + settings.batch_size]
         texts = [text for text, _, _ in batch]
         of_texts = [list[Trajectory]() for _ in texts]
         if settings.block:
             of_texts = trajectories(runner, texts, settings.block, settings.seed)
-        for (text, source, finish), blocks in zip(batch, of_texts, strict=True):
+        for (text, prompt, finish), blocks in zip(batch, of_texts, strict=True):
             _count(counts, text, blocks)
             _drop_repetitive(counts, settings.cleaning, blocks)
-            rows.append(
-                Row(text.number, text.prompt, text.response, settings.block, blocks, source, finish)
-            )
+            row = Row(text.number, text.prompt, text.response, settings.block, blocks)
+            teacher = _text_of_teacher(prompt.teacher)
+            rows.append(replace(row, source=prompt.name, finish=finish, teacher=teacher))
     rows.sort(key=lambda row: row.number)
     return Shard(rows, counts, round(time.perf_counter() - began, 3))
 
@@ -165,6 +183,31 @@ def continuations(llm: LLM, prompts: Sequence[Sequence[int]], settings: Collecti
         batch_size=settings.batch_size,
     )
     return results
+
+
+def _text_of_teacher(row: Row | None) -> Sequence[int] | None:
+    """What the first teacher said, where a student's trajectories are the teacher of another; None
+    without a teacher.
+    """
+    if row is None:
+        return None
+    return row.response if row.teacher is None else row.teacher
+
+
+def _check_teacher(llm: LLM, settings: Collecting, prompts: Sequence[NamedPrompt]) -> None:
+    """Raise `OptionError` where a teacher's rows cannot stand beside the model's own."""
+    rows = [prompt.teacher for prompt in prompts if prompt.teacher is not None]
+    if rows and rows[0].block != settings.block:
+        raise OptionError(
+            f"--block {settings.block}: the teacher's trajectories have blocks of "
+            f"{rows[0].block} tokens; leave --block out"
+        )
+    largest = max((max(*row.prompt, *row.response) for row in rows), default=0)
+    if largest >= llm.runner.vocabulary:
+        raise OptionError(
+            f"the teacher's trajectories hold token {largest}, and the model has "
+            f"{llm.runner.vocabulary} tokens; a student has its teacher's tokenizer"
+        )
 
 
 def _fits(llm: LLM, prompt: NamedPrompt) -> bool:

@@ -41,6 +41,7 @@ class Row:
         number: of the prompt.
         source: where the prompt comes from.
         finish: "stop" or "length": how the response ended.
+        teacher: the teacher's response to the prompt, where `response` is a student's; else None.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Row:
     trajectories: Sequence[Sequence[Sequence[int]]]
     source: str = ""
     finish: str = ""
+    teacher: Sequence[int] | None = None
 
     def text_before(self, start: int) -> list[int]:
         """Prompt and response before response token `start`: what a block there is guessed of."""
@@ -70,6 +72,7 @@ def write_shard(path: Path, rows: Sequence[Row]) -> str:
             ("response", tokens),
             ("finish", pa.string()),
             ("trajectories", pa.list_(pa.list_(tokens))),
+            ("teacher", tokens),
         ]
     )
     records = [
@@ -80,6 +83,7 @@ def write_shard(path: Path, rows: Sequence[Row]) -> str:
             "response": row.response,
             "finish": row.finish,
             "trajectories": row.trajectories,
+            "teacher": row.teacher,
         }
         for row in rows
     ]
@@ -182,11 +186,11 @@ class Trajectories:
         return Row(number=record.pop("id"), block=self.block, **record)
 
     def lengths(self) -> list[int]:
-        """Tokens of prompt and response of every row."""
+        """Tokens of prompt and response of every row, and of the teacher's response."""
         from pyarrow import compute
 
-        counts = [
-            compute.list_value_length(self.table[name]).to_pylist()
-            for name in ("prompt", "response")
+        names = [
+            name for name in ("prompt", "response", "teacher") if name in self.table.column_names
         ]
-        return [prompt + response for prompt, response in zip(*counts, strict=True)]
+        counts = [compute.list_value_length(self.table[name]).to_pylist() for name in names]
+        return [sum(count or 0 for count in row) for row in zip(*counts, strict=True)]

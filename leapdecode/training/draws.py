@@ -184,7 +184,7 @@ class Feed:
         epoch, index = divmod(number, len(self.data))
         row = self.data.row(index)
         noisy = self.draws.draw(row, random.Random(f"{self.seed}/{epoch}/{row.number}"))
-        return pack(row.prompt, row.response, noisy, self.ends)
+        return pack(row.prompt, row.response, noisy, self.ends, row.teacher)
 
 
 @dataclass

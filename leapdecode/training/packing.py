@@ -50,7 +50,8 @@ class Packed(Rows):
 
     Attributes:
         prompt: how many tokens it has.
-        labels: the response.
+        labels: the text of the AR loss: the response, or the teacher's.
+        answers: for each label the row that predicts it.
         learnt: rows whose prediction is learnt.
         targets: for each of them the row whose prediction is the target.
         num_states: how many noisy states there are, learnt from or not.
@@ -58,6 +59,7 @@ class Packed(Rows):
 
     prompt: int = 0
     labels: list[int] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
     learnt: list[int] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     num_states: int = 0
@@ -67,24 +69,30 @@ class Packed(Rows):
         """How many rows at the end have logits: those from the prompt's last token on."""
         return len(self) - self.prompt + 1
 
-    @property
-    def answers(self) -> range:
-        """The rows that predict the response."""
-        return range(self.prompt - 1, self.prompt - 1 + len(self.labels))
-
 
 def pack(
-    prompt: State, response: State, states: Sequence[NoisyState], ends: Collection[int] = ()
-) -> Packed:
+    prompt: State, response: State, states: Sequence[NoisyState], ends: Collection[int] = (),
+    teacher: State | None = None,
+) -> Packed:  # fmt: skip
     """One response with noisy states of its blocks; `ends` are the tokens that end a text.
+
+    `teacher` is the teacher's response to the prompt where `response` is a student's: the text of
+    the AR loss (equation 6).
 
     Row r of the clean part predicts the token at position r + 1, so a learnt row at position p has
     clean row p as its target (equation 4). Where a state has a `successor`, that is packed, too,
     and its rows are the targets from its own first wrong token on (equation 5).
     """
-    packed = Packed(prompt=len(prompt), labels=list(response), num_states=len(states))
+    packed = Packed(prompt=len(prompt), num_states=len(states))
     packed.append([*prompt, *response], 0)
+    packed.labels = list(response if teacher is None else teacher)
     block = 0
+    first = len(prompt)  # the row of the first label
+    if teacher is not None:
+        first = packed.append(teacher[:-1], len(prompt), block)
+        block += 1
+    behind = range(first, first + len(packed.labels))
+    packed.answers = [len(prompt) - 1, *behind][: len(packed.labels)]
     for noisy in states:
         start = len(prompt) + noisy.start
         target_rows: dict[int, int] = {}

@@ -11,6 +11,7 @@ from typing import Any
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.llm.prompts import encode
 from leapdecode.plugins import bench_is_missing, bench_part
+from leapdecode.training.dataset import Row, Trajectories
 
 # of an object, the first that it has; a list of turns counts as a conversation or by its first turn
 FIELDS = ("conversations", "messages", "prompt", "question", "turns", "instruction", "text")
@@ -20,10 +21,14 @@ SUFFIXES = (".txt", ".jsonl", ".json", ".parquet")
 
 @dataclass(frozen=True)
 class NamedPrompt:
-    """Token ids of a prompt, and the name of what it comes from."""
+    """Token ids of a prompt, and the name of what it comes from.
+
+    `teacher` is what a teacher gave for it (`of_teacher`): its response and trajectories.
+    """
 
     name: str
     ids: list[int]
+    teacher: Row | None = None
 
 
 def of_tasks(tasks: str, limit: int, seed: int) -> list[tuple[str, Any]]:
@@ -74,6 +79,13 @@ def of_dataset(name: str, limit: int) -> list[tuple[str, Any]]:
         logging.getLogger(__name__).debug("--dataset %s", name, exc_info=True)
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise OptionError(f"--dataset {name}: {reason}") from error
+
+
+def of_teacher(rows: Trajectories, limit: int | None = None) -> list[NamedPrompt]:
+    """The prompts of a teacher's rows (None: all, else the first `limit`), each with its row."""
+    count = len(rows) if limit is None else min(limit, len(rows))
+    rows_of_teacher = [rows.row(index) for index in range(count)]
+    return [NamedPrompt(row.source, list(row.prompt), row) for row in rows_of_teacher]
 
 
 def encoded(
