@@ -12,7 +12,7 @@ from leapdecode.errors import DataUnavailable, TaskError
 from leapdecode.reasoning import fastcot, tasks
 from leapdecode_bench.measure.answers import Answers
 from leapdecode_bench.measure.contenders import Outcome
-from leapdecode_bench.measure.presets import PAPERS, PRESETS
+from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS
 from leapdecode_bench.measure.workloads import build, check_tasks
 
 BENCH = ("bench", "--no-exact")
@@ -220,14 +220,21 @@ def test_a_bench_takes_a_folder_of_sets(sets, tmp_path):
     assert all(row["quality"] is not None for row in rows)
 
 
+SHORTER = ["lookahead-table", "ouroboros-table2", "cllm-table1"]
+LONGER = [
+    name
+    for name, preset in PRESETS.items()
+    if preset.public and name not in SHORTER and name not in BY_PAIR
+]
+PICTURES = {"ouroboros-figure1": "option", "ouroboros-suffixes": "option"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "preset",
     [
-        "lookahead-table",
-        "ouroboros-table2",
-        "cllm-table1",
-        *[pytest.param(name, marks=pytest.mark.long) for name in PAPERS],
+        *SHORTER,
+        *[pytest.param(name, marks=pytest.mark.long) for name in (*LONGER, *PAPERS)],
     ],
 )
 def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
@@ -241,6 +248,8 @@ def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
     assert done.returncode == 0, done.stderr
     reports = list((tmp_path / "out").rglob("report.md"))
     assert len(reports) == {"seed-table1": 4, "fastcot-table1": 2}.get(preset, 1)
+    if preset in PICTURES:
+        assert (tmp_path / "out" / "plots" / f"{PICTURES[preset]}.svg").exists()
     measured = "time saved" if preset == "fastcot-table1" else "speed"
     assert all(measured in path.read_text().lower() for path in reports)
 
