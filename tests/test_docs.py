@@ -30,6 +30,25 @@ def test_the_readme_runs(capsys):
     assert "tokens per forward" in capsys.readouterr().out
 
 
+FIGURE = re.compile(r"(?<![\d.])\d+\.\d+(?![\d.]|B\b)")
+NO_FIGURES = ("Python 3.11 or newer", "transformers 5.16 to 5.24", "run on 5.24", "Apache-2.0")
+
+
+def test_every_figure_of_the_readme_is_in_a_file_that_its_paragraph_links():
+    text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    figures = 0
+    for paragraph in re.split(r"\n\n|\n- ", text):
+        links = re.findall(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)", paragraph)
+        sources = " ".join((ROOT / link).read_text() for link in links)
+        bare = re.sub(r"\([^)\s]*\.md[^)]*\)", "", paragraph)
+        for words in NO_FIGURES:
+            bare = bare.replace(words, "")
+        for figure in FIGURE.findall(bare):
+            figures += 1
+            assert figure in FIGURE.findall(sources), (figure, links)
+    assert figures > 20
+
+
 def test_the_readme_names_every_method():
     table = (ROOT / "README.md").read_text()
     assert all(f"| `{name}` |" in table for name in names())
