@@ -34,6 +34,9 @@ def command(*arguments):
         (("answer", "Who?", "--unchanged", -1), "unchanged=-1"),
         (("answer", "Who?", "--confidence", 2), "confidence=2"),
         (("answer", "Who?", "--max-tokens", 0), "rationale_tokens=0"),
+        (("answer", "Who?", "--stop", ""), "stop holds an empty string"),
+        (("calibrate", "--max-tokens", 0), "rationale_tokens=0"),
+        (("compare", "--max-tokens", 0), "rationale_tokens=0"),
         (("calibrate", "--max-loss", 3), "max_loss=3.0 must be a share"),
         (("calibrate", "--limit", 0), "--limit 0 must be at least 1"),
         (("calibrate", "--step", 0), "step=0 must be at least 1"),
@@ -77,6 +80,19 @@ def test_an_answer_with_its_exact_and_approximate_tokens():
     assert found["exact"]["text"].strip() in shown.stdout
     assert f"\u27e6~{found['approximate']['text'].strip()}~\u27e7" in shown.stdout
     assert f"answer: {found['answer']}" in shown.stdout
+
+
+def test_a_rationale_ends_where_it_is_told_to():
+    """Its length and its end are options of `calibrate`, too."""
+    few = ("--shots", 1, "--max-tokens", 12, "--json", *SMALL)
+    whole = json.loads(command("answer", "--example", 0, *few).stdout)
+    assert len(whole["exact"]["token_ids"]) == 12
+    word = whole["exact"]["text"].split()[2]
+    cut = json.loads(command("answer", "--example", 0, "--stop", f" {word}", *few).stdout)
+    assert cut["ended"] == "stop"
+    assert len(cut["exact"]["token_ids"]) < 12
+    bound = json.loads(command("calibrate", "--limit", 2, "--step", 16, *few).stdout)
+    assert bound["curve"][-1]["exact"] == 12
 
 
 def test_what_gives_no_answer_is_a_result_or_an_error_with_its_numbers():

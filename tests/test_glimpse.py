@@ -4,13 +4,14 @@ import pytest
 import torch
 from tiny import CONFIGS, finish, new_model
 
-from leapdecode.core import Request, SamplingParams, TokenTree
+from leapdecode.core import Request, SamplingParams, Sequence, TokenTree
 from leapdecode.methods.autoregressive import Autoregressive
 from leapdecode.methods.base import NoMore
+from leapdecode.methods.context import MethodContext
 from leapdecode.methods.jacobi import FILL, Jacobi
 from leapdecode.model.runner import Runner
-from leapdecode.reasoning.fastcot.answering import Plan, ask_answer
-from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, glimpse_of
+from leapdecode.reasoning.fastcot.answering import Plan, Reply, ask_answer
+from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, Glimpse, glimpse_of
 from leapdecode.reasoning.fastcot.trigger import trigger_of
 
 
@@ -94,6 +95,48 @@ def test_a_trigger_that_approximate_tokens_end_is_not_said_twice(light, tail):
     other = tokens(" He has 3")  # without a trigger, all of it stands before one
     asked = next(ask_answer(prompt, exact, other, plan, trigger, 500))
     assert asked.prompt == [*prompt, *exact, *other, *trigger.ids]
+
+
+@pytest.mark.parametrize("stop", [("\n",), ("\nQuestion:",), ("\nQuestion:", "Q")])
+def test_a_rationale_is_cut_before_all_of_a_stop_string(light, stop):
+    """A mutant: only the token that completes the string is left out."""
+    trigger = trigger_of(light.tokenizer)
+    text = " He has 3.\nHe buys 2.\nQuestion: Who?\nQuestion:"
+    tokens = light.tokenizer(text, add_special_tokens=False)["input_ids"]
+    line, both = " He has 3.", " He has 3.\nHe buys 2."
+    left = trigger.text(trigger.cut_at_end(tokens, stop))
+    assert left.rstrip("\n") == (line if stop == ("\n",) else both)
+
+
+def test_the_rest_of_a_glimpses_stop_string_ends_it(light):
+    """A mutant: the approximate tokens alone are searched for stop strings."""
+    trigger = trigger_of(light.tokenizer)
+    method = Glimpse(Jacobi(), trigger, iterations=0, stop=("\nQuestion:",))
+    ids = light.tokenizer(" He has 3.\nQuestion: Who?", add_special_tokens=False)["input_ids"]
+    begun = next(n for n in range(len(ids)) if "Question" in trigger.text(ids[:n]))
+    sequence = Sequence([1, 2, 3])
+    method.begin(sequence, MethodContext())
+    sequence.tokens += ids[:begun]
+    sequence.stats.tokens = begun
+    method._keep(sequence, ids[begun:])
+    assert method.approximate == []
+
+
+def test_an_answer_ends_with_its_line_where_the_rationale_does_not(light):
+    """A rationale of several lines holds its answer, and goes on behind it."""
+    trigger = trigger_of(light.tokenizer)
+    plan = Plan(Autoregressive(), iterations=1, stop=("\nQuestion:",))
+    assert plan.answer_stop == ("\n", "\nQuestion:")
+
+    def tokens(text):
+        return light.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    prompt, exact = tokens("How many?"), tokens(" He has 3.\nSo the answer is 3.\n\nHe")
+    with pytest.raises(StopIteration) as ended:
+        next(ask_answer(prompt, exact, [], plan, trigger, 500))
+    assert ended.value.value == Reply("3.", [])
+    asked = next(ask_answer(prompt, tokens(" He has 3.\nHe has"), [], plan, trigger, 500))
+    assert asked.stop == plan.answer_stop
 
 
 END = 9

@@ -18,12 +18,17 @@ def command(*arguments):
 def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
     few = (
         "compare", "--limit", 2, "--calibration", 2, "--step", 16, "--shots", 1, "--batch-size", 2,
-        "--methods", "cot,fastcot,fastcot-early", "--output", tmp_path, *SMALL,
+        "--methods", "cot,fastcot,fastcot-early", "--max-tokens", 24, "--stop", "=",
+        "--output", tmp_path, *SMALL,
     )  # fmt: skip
     done = command(*few, "--json")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert (report["schema"], report["task"]) == (1, "math")
+    assert (report["run"]["max_tokens"], report["run"]["stop"]) == (24, ["="])
+    assert all(
+        len(reply.exact) <= 24 for record in store(tmp_path).read() for reply in record.replies
+    )
     assert [row["method"] for row in report["rows"]] == ["cot", "fastcot", "fastcot-early"]
     bound = report["calibration"]["iterations"]
     assert list(report["calibrations"]) == ["jacobi"]

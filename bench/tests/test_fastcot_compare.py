@@ -123,11 +123,12 @@ def test_reading_behind_another_node_is_noticed(light, prompts, monkeypatch):
         (" He has 3. So the answer is 3.", " He has 3."),
         (" He has 3.\nQuestion: Who?", " He has 3."),
         (" so THE answer is 3", ""),
+        (" He has 3 bags. Who is he? Ann.", " He has 3 bags."),
     ],
 )
 def test_a_glimpse_is_cut_where_the_text_ends_or_the_answer_begins(light, text, left):
     trigger = trigger_of(light.tokenizer)
-    method = Glimpse(make("jacobi", {}), trigger, iterations=0, stop=("\n",))
+    method = Glimpse(make("jacobi", {}), trigger, iterations=0, stop=("\n", " Who is"))
     sequence = Sequence([1, 2, 3], end_tokens=light.end_tokens)
     method.begin(sequence, MethodContext())
     ids = light.tokenizer(text, add_special_tokens=False)["input_ids"]

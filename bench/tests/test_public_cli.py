@@ -175,6 +175,8 @@ def test_fastcot_takes_a_sets_questions(tmp_path):
         source = fastcot.find(f"{name}={place / 'rows.jsonl'}")
         (asked,) = source.questions(1, 0, 2)
         assert asked.prompt.count("Question:") == 3
+        assert source.stop == ("\nQuestion:",)
+        assert source.shots == {"csqa": 7, "aqua": 4, "strategyqa": 6}[name]
         assert asked.score(f" {right}") == 1.0
         assert asked.score(" (e), or maybe") == 0.0
         with pytest.raises(TaskError, match="not 5"):

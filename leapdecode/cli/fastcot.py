@@ -12,11 +12,28 @@ from leapdecode.errors import OptionError
 
 T = TypeVar("T", int, float)
 SAYING = "So the answer is"  # the answer trigger of the paper
+RATIONALE_TOKENS = 256
 
 TaskOption = Annotated[
     str, typer.Option(help="math, choice, or a .jsonl file of questions", metavar="TASK|FILE")
 ]
-ShotsOption = Annotated[int, typer.Option(help="worked examples before the question")]
+ShotsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="worked examples before the question; default: 4, of a public set as many as its "
+        "paper shows"
+    ),
+]
+MaxTokensOption = Annotated[int, typer.Option(help="most tokens of the rationale")]
+EndOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop",
+        metavar="TEXT",
+        help="the rationale ends before this; may be repeated; default: the end of its line, of a "
+        "public set the set's",
+    ),
+]
 WindowOption = Annotated[
     str | None,
     typer.Option(
@@ -67,7 +84,7 @@ def answer(
         int | None,
         typer.Option(metavar="N", help="take the task's held-out question N, from 0 on; it scores"),
     ] = None,
-    shots: ShotsOption = 4,
+    shots: ShotsOption = None,
     method: DecodedByOption = "jacobi",
     option: OptionOption = None,
     window: WindowOption = None,
@@ -82,7 +99,8 @@ def answer(
         float, typer.Option(help="a reading counts where its probability is at least this")
     ] = 0.0,
     trigger: TriggerOption = SAYING,
-    max_tokens: Annotated[int, typer.Option(help="most tokens of the rationale")] = 256,
+    max_tokens: MaxTokensOption = RATIONALE_TOKENS,
+    stop: EndOption = None,
     json: JsonOption = False,
     *,
     models: Models,
@@ -103,11 +121,12 @@ def answer(
     """
     from leapdecode.reasoning.fastcot import Answerer
 
+    source = source_of(task)
     plan = plan_given(
         method, window, option, iterations=iterations, unchanged=unchanged, confidence=confidence,
-        rationale_tokens=max_tokens,
+        rationale_tokens=max_tokens, stop=stop_of(source, stop),
     )  # fmt: skip
-    problem = _problem(question, source_of(task, shots), example, shots)
+    problem = _problem(question, source, example, shots_of(source, shots))
     llm = models.open()
     check_drafts(llm, [method])
     answerer = Answerer(llm, words=trigger)
@@ -138,11 +157,13 @@ def calibrate(
     limit: Annotated[int, typer.Option(help="questions to calibrate by")] = 50,
     step: StepOption = 1,
     seed: Annotated[int, typer.Option(help="equal seeds take equal questions")] = 0,
-    shots: ShotsOption = 4,
+    shots: ShotsOption = None,
     method: DecodedByOption = "jacobi",
     option: OptionOption = None,
     window: WindowOption = None,
     trigger: TriggerOption = SAYING,
+    max_tokens: MaxTokensOption = RATIONALE_TOKENS,
+    stop: EndOption = None,
     batch_size: BatchSizeOption = 8,
     json: JsonOption = False,
     *,
@@ -164,10 +185,14 @@ def calibrate(
     from leapdecode.reasoning.fastcot.calibration import calibrate as calibrated
     from leapdecode.reasoning.fastcot.calibration import check_loss, check_step
 
-    plan = plan_given(method, window, option)
+    source = source_of(task)
+    plan = plan_given(
+        method, window, option, rationale_tokens=max_tokens, stop=stop_of(source, stop)
+    )
     check_loss(max_loss)
     check_step(step)
-    questions = source_of(task, shots).questions(checked_count("--limit", limit), seed, shots)
+    shown = shots_of(source, shots)
+    questions = source.questions(checked_count("--limit", limit), seed, shown)
     llm = models.open()
     check_drafts(llm, [method])
     with waiting("calibrating"):
@@ -217,13 +242,23 @@ def numbers(option: str, text: str, kind: Callable[[str], T], least: T) -> list[
     return list(dict.fromkeys(values))
 
 
-def source_of(task: str, shots: int) -> Any:
+def source_of(task: str) -> Any:
     """Where questions come from; raises user errors."""
     from leapdecode.reasoning.fastcot import find
 
-    if shots < 0:
-        raise OptionError(f"--shots {shots} must be at least 0")
     return find(task)
+
+
+def shots_of(source: Any, shots: int | None) -> int:
+    """How many worked examples stand before a question of a source; raises user errors."""
+    if shots is not None and shots < 0:
+        raise OptionError(f"--shots {shots} must be at least 0")
+    return int(source.shots if shots is None else shots)
+
+
+def stop_of(source: Any, stop: Sequence[str] | None) -> tuple[str, ...]:
+    """The strings that end a rationale of a source."""
+    return tuple(stop or source.stop)
 
 
 def checked_count(option: str, count: int) -> int:

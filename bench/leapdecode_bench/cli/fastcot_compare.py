@@ -11,8 +11,11 @@ import typer
 
 from leapdecode.cli.common import counting_progress, print_json, print_page, reports_errors, waiting
 from leapdecode.cli.fastcot import (
+    RATIONALE_TOKENS,
     SAYING,
     BatchSizeOption,
+    EndOption,
+    MaxTokensOption,
     ShotsOption,
     StepOption,
     TaskOption,
@@ -20,7 +23,9 @@ from leapdecode.cli.fastcot import (
     WindowOption,
     checked_count,
     numbers,
+    shots_of,
     source_of,
+    stop_of,
     window_of,
 )
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
@@ -39,7 +44,7 @@ from leapdecode_bench.measure.pages import table_of
 from leapdecode_bench.measure.presets import STUDIES, find_study
 
 CALIBRATION, MAX_LOSS = 50, 0.03
-ASKING = {"task", "limit", "shots", "batch_size", "trigger", "seed"}
+ASKING = {"task", "limit", "shots", "batch_size", "trigger", "seed", "max_tokens", "stop"}
 # by the kind of a study: which options it goes by
 TAKES: dict[str, set[str]] = {
     "row_costs": set(),
@@ -85,7 +90,9 @@ def compare(
     ] = "0",
     window: WindowOption = None,
     trigger: TriggerOption = SAYING,
-    shots: ShotsOption = 4,
+    max_tokens: MaxTokensOption = RATIONALE_TOKENS,
+    stop: EndOption = None,
+    shots: ShotsOption = None,
     batch_size: BatchSizeOption = 8,
     seed: Annotated[int, typer.Option(help="equal seeds take equal questions")] = 0,
     seeds: Annotated[int, typer.Option(help="corrupted rationales per question and share")] = 100,
@@ -119,7 +126,8 @@ def compare(
         "task": task, "methods": methods, "limit": limit, "max_loss": max_loss,
         "calibration": calibration, "step": step, "iterations": iterations,
         "unchanged": unchanged, "confidence": confidence, "window": window, "trigger": trigger,
-        "shots": shots, "batch_size": batch_size, "seed": seed, "seeds": seeds, "preset": preset,
+        "max_tokens": max_tokens, "stop": stop, "shots": shots, "batch_size": batch_size,
+        "seed": seed, "seeds": seeds, "preset": preset,
     }  # fmt: skip
     stated = stated_options(context)
     study = find_study(preset) if preset else {"study": "comparison"}
@@ -152,7 +160,7 @@ def compare_tasks(
     reports, spreading = [], models if ray else None
     for name in tasks:
         inner = folder / name.partition("=")[0] if preset else folder
-        task_settings = {**settings, "task": name}
+        task_settings = of_task(settings, name)
         reports.append(compared(llm, task_settings, contenders, inner, resume, spreading))
         if not json:
             show_comparison(reports[-1], inner)
@@ -176,13 +184,27 @@ def check(settings: Mapping[str, Any], tasks: Sequence[str], compares: bool) -> 
     check_loss(loss_of(settings))
     if settings["max_loss"] is not None and settings["iterations"] is not None:
         raise OptionError("--iterations gives bounds and --max-loss finds one; choose one of them")
-    contenders(chosen, bounds_of(settings) or [0], *early_of(settings))
     if calibrates(settings, chosen) and not settings["calibration"]:
         raise OptionError("--calibration 0 leaves no question to calibrate by; give --iterations")
     count = settings["limit"] + (settings["calibration"] if compares else 0)
     for task in tasks:
-        source_of(task, settings["shots"]).questions(count, settings["seed"], settings["shots"])
+        every = of_task(settings, task)
+        contenders(chosen, bounds_of(every) or [0], *early_of(every), **rationale_of(every))
+        source_of(task).questions(count, every["seed"], every["shots"])
     return chosen
+
+
+def of_task(settings: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """The settings for a task, with its worked examples and the ends of its rationales."""
+    source = source_of(task)
+    shots = shots_of(source, settings["shots"])
+    stop = list(stop_of(source, settings["stop"]))
+    return {**settings, "task": task, "shots": shots, "stop": stop}
+
+
+def rationale_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The length and the ends of a task's rationales, as a plan takes them."""
+    return {"rationale_tokens": settings["max_tokens"], "stop": tuple(settings["stop"])}
 
 
 def loss_of(settings: Mapping[str, Any]) -> float:
@@ -257,7 +279,7 @@ def compared(
     from leapdecode_bench.measure.fastcot.compare import Comparison, split_questions
     from leapdecode_bench.measure.fastcot.contenders import contenders
 
-    source = source_of(settings["task"], settings["shots"])
+    source = source_of(settings["task"])
     drawn = (settings["calibration"], settings["limit"], settings["seed"], settings["shots"])
     first, questions = split_questions(source, *drawn)
     # resumed runs have the same questions, as the last batch holds what is left of them
@@ -269,7 +291,9 @@ def compared(
         calibrated(llm, settings, chosen, first, folder) if calibrates(settings, chosen) else {}
     )
     bounds = {method: [calibration.iterations] for method, calibration in calibrations.items()}
-    every = contenders(chosen, bounds or bounds_of(settings) or [], *early_of(settings))
+    every = contenders(
+        chosen, bounds or bounds_of(settings) or [], *early_of(settings), **rationale_of(settings)
+    )
     parts = (every, questions, settings["batch_size"], settings["trigger"], settings["seed"])
     make = partial(opened, spreading, parts) if spreading else None
     measure(Comparison(llm, *parts), store, make=make)
@@ -301,7 +325,9 @@ def calibrated(
     for contender in chosen:
         if not contender.kind.bounded or contender.bound_of in calibrations:
             continue
-        plan = plan_of(contender.bounding, early_of(settings)[2], contender.options)
+        plan = plan_of(
+            contender.bounding, early_of(settings)[2], contender.options, **rationale_of(settings)
+        )
         with waiting(f"calibrating {contender.bound_of}"):
             answerer = Answerer(llm, settings["batch_size"], settings["trigger"])
             calibrations[contender.bound_of] = calibrate(
@@ -320,6 +346,7 @@ def studied(
     from leapdecode_bench.measure.fastcot import page, records
 
     kind = study["study"]
+    settings = of_task(settings, settings["task"])
     run = described(llm) | dict(settings)
     records.store(folder).begin(run, resume=False)
     with counting_progress() as progress:
@@ -340,19 +367,20 @@ def _rows(
 
     if study["study"] == "row_costs":
         return row_costs_of(llm)
-    source = source_of(settings["task"], settings["shots"])
-    questions = source.questions(settings["limit"], settings["seed"], settings["shots"])
+    questions = source_of(settings["task"]).questions(
+        settings["limit"], settings["seed"], settings["shots"]
+    )
 
     def make() -> Any:
         return Answerer(llm, settings["batch_size"], settings["trigger"])
 
     if study["study"] == "corrupted":
-        plan = plan_of("autoregressive")
+        plan = plan_of("autoregressive", **rationale_of(settings))
         return corrupted(make, questions, plan, study["left"], settings["seeds"], tick)
     windows = study.get("windows", [WINDOW])
     if settings["window"] is not None:
         windows = [window_of(settings["window"])]
-    by_name = plans(study["contenders"], windows)
+    by_name = plans(study["contenders"], windows, **rationale_of(settings))
     return curves(make, questions, by_name, settings["step"], tick)
 
 

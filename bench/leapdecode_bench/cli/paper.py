@@ -13,14 +13,13 @@ from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, find_pres
 EVERY = (*[name for name in PRESETS if name not in BY_PAIR], "ouroboros-SET-PAIR", *PAPERS)
 CLLM = "cllm-table1"
 ROWS = ("serial", "serial-speculative", "scheduled")  # SEED's AR, SD or MCSD, and w. SEED
-MOST_SHOTS = 8  # a set shows as many worked examples as its paper, and has no more
 MOST_CALIBRATING = 50  # questions; with few asked as many calibrate
 BATCH_SIZE = 8  # of trees and answers
 DRAWN = ("tasks", "data", "limit", "batch_size", "seed")
 # by the command that measures: which options of the bench it has
 TAKES = {
     "tree compare": {*DRAWN, "max_tokens", "temperature", "top_p", "budget", "ray"},
-    "fastcot compare": {*DRAWN, "ray"},
+    "fastcot compare": {*DRAWN, "max_tokens", "ray"},
     "cllm evaluate": {*DRAWN, "methods", "rounds", "max_tokens", "baseline"},
 }
 
@@ -98,7 +97,7 @@ def _answers(
     chosen: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """FastCoT: answers at a calibrated bound beside the whole chain's."""
-    from leapdecode.cli.fastcot import SAYING
+    from leapdecode.cli.fastcot import RATIONALE_TOKENS, SAYING
     from leapdecode_bench.cli.fastcot_compare import compare_tasks
     from leapdecode_bench.measure.fastcot.contenders import DEFAULT
 
@@ -106,7 +105,7 @@ def _answers(
         "task": tasks[0], "methods": ",".join(DEFAULT), "limit": options["limit"],
         "max_loss": None, "calibration": min(MOST_CALIBRATING, options["limit"]), "step": 1,
         "iterations": None, "unchanged": "2", "confidence": "0", "window": None,
-        "trigger": SAYING, "shots": MOST_SHOTS,
+        "trigger": SAYING, "max_tokens": chosen.get("max_tokens", RATIONALE_TOKENS), "stop": None, "shots": None,
         "batch_size": options["batch_size"] or BATCH_SIZE, "seed": options["seed"],
         "seeds": 100, "preset": preset,
     }  # fmt: skip

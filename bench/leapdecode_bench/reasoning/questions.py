@@ -25,17 +25,19 @@ MOST = 100_000  # rows that are read
 
 
 class PublicSource(Source):
-    """The questions of "SET" or "SET=FILE", behind at most as many chains as the papers show."""
+    """The questions of "SET" or "SET=FILE", behind worked chains of thought."""
 
     def __init__(self, asked_for: str) -> None:
         self.name, _, path = asked_for.partition("=")
         self.place = Place(public_sets.find(self.name), path=Path(path) if path else None)
         self.set = self.place.set
+        self.shots = self.set.shots
+        self.stop = self.set.stop or Source.stop
 
     def ask(self, question: str, shots: int) -> PromptedQuestion:
         """A question of a user's own."""
         item = Item("", body_of(question.strip()))
-        return PromptedQuestion(question.strip(), self.set.prompt(item, min(shots, self.set.shots)))
+        return PromptedQuestion(question.strip(), self.set.prompt(item, shots))
 
     def questions(self, count: int, seed: int, shots: int) -> list[PromptedQuestion]:
         """Rows in an order that the seed draws."""
@@ -51,7 +53,7 @@ class PublicSource(Source):
         def score(answer: str) -> float:
             return float(self.set.score(item, TRIGGER_TEXT + answer) or 0.0)
 
-        prompt = self.set.prompt(item, min(shots, self.set.shots))
+        prompt = self.set.prompt(item, shots)
         return PromptedQuestion(item.facts["question"], prompt, score)
 
 

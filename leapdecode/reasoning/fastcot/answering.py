@@ -15,7 +15,7 @@ from leapdecode.methods.jacobi import Jacobi
 from leapdecode.reasoning.execution import Executor
 from leapdecode.reasoning.fastcot.glimpse import Glimpse, QuestionJacobi
 from leapdecode.reasoning.fastcot.questions import SEPARATOR
-from leapdecode.reasoning.fastcot.trigger import WORDS, Trigger, trigger_of
+from leapdecode.reasoning.fastcot.trigger import LINE_END, WORDS, Trigger, trigger_of
 from leapdecode.reasoning.jobs import Ask, Job
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Plan:
         glimpse: whether the approximate tokens stand between the exact ones and the trigger.
         unchanged: give the rationale up when so many readings in a row gave the same answer.
         rationale_tokens, answer_tokens: the most tokens of each.
-        stop: strings that end the text.
+        stop: strings that end the rationale. An answer ends with its line, too.
         read_tokens: the most tokens of an answer that is read beside the rationale.
         budget: tokens that a forward of the rationale may evaluate, as a request's.
         confidence: readings count where the answer's probability is at least this, 0 to 1.
@@ -49,7 +49,7 @@ class Plan:
     unchanged: int = 0
     rationale_tokens: int = 256
     answer_tokens: int = 24
-    stop: tuple[str, ...] = ("\n",)
+    stop: tuple[str, ...] = (LINE_END,)
     read_tokens: int = 8
     budget: int | str | None = None
     confidence: float = 0.0
@@ -62,6 +62,8 @@ class Plan:
             )
         if not 0 <= self.confidence <= 1:
             raise OptionError(f"confidence={self.confidence} must be from 0 to 1")
+        if not all(self.stop):
+            raise OptionError("stop holds an empty string; a rationale would end before it begins")
         for name in ("unchanged", "rationale_tokens", "answer_tokens", "read_tokens"):
             least = 0 if name == "unchanged" else 1
             if getattr(self, name) < least:
@@ -71,6 +73,11 @@ class Plan:
     def window(self) -> int:
         """Guesses that stand behind the text; 0 where the method has no such window."""
         return self.method.window if isinstance(self.method, Jacobi) else 0
+
+    @property
+    def answer_stop(self) -> tuple[str, ...]:
+        """Strings that end an answer."""
+        return tuple(dict.fromkeys((LINE_END, *self.stop)))
 
     def at(self, iterations: int | None) -> Plan:
         """The same plan with another bound."""
@@ -197,7 +204,7 @@ class Answerer:
         Raises:
             PromptError: an empty prompt, or one that does not fit the model with its window.
         """
-        ends_answer = ends_of(self.trigger, plan.stop)
+        ends_answer = ends_of(self.trigger, plan.answer_stop)
         context = self.llm.runner.max_length
         questions = self.encode([last_question(prompt) for prompt in prompts])
         pairs = zip(self.encode(prompts), questions, strict=True)
@@ -254,9 +261,9 @@ def answer_question(
     if given_up and glimpse["answer"] is not None:
         ended = "answer"
         exact = exact[: glimpse["num_exact"]]
-        reply = Reply(_stripped(trigger.text(glimpse["answer"])), glimpse["approximate"])
+        reply = Reply(_first_line(trigger.text(glimpse["answer"])), glimpse["approximate"])
     elif answer_text is not None:
-        reply = Reply(_stripped(answer_text), [])
+        reply = Reply(_first_line(answer_text), [])
     else:
         approximate = glimpse["approximate"] if given_up and plan.glimpse else []
         text = trigger.cut_at_end(exact, plan.stop)
@@ -281,6 +288,8 @@ def ask_answer(
     text goes on; where they only begin it, it begins there.
     """
     answer_text = trigger.text_behind(trigger.text(exact))
+    if answer_text is not None and LINE_END in answer_text:
+        return Reply(_first_line(answer_text), [])
     prompt_ids = prompt + exact
     shown = list[int]()
     if answer_text is None:
@@ -291,8 +300,8 @@ def ask_answer(
         room = context - len(prompt_ids) - len(trigger.ids) - plan.answer_tokens
         shown = approximate[: max(room, 0)]
         prompt_ids = prompt_ids + shown + list(trigger.ids)
-    rest = yield Ask(prompt_ids, ("answer", stream), "answer", plan.answer_tokens, plan.stop)
-    answer = _stripped((answer_text or "") + rest.text)
+    rest = yield Ask(prompt_ids, ("answer", stream), "answer", plan.answer_tokens, plan.answer_stop)
+    answer = _first_line((answer_text or "") + rest.text)
     return Reply(answer, shown, rest.forwards, len(rest.token_ids))
 
 
@@ -328,5 +337,6 @@ def ends_of(trigger: Trigger, stop: Sequence[str]) -> Callable[[list[int]], bool
     return ends
 
 
-def _stripped(text: str) -> str | None:
-    return text.strip() or None
+def _first_line(text: str) -> str | None:
+    """An answer without what a text says behind it; None where it says nothing."""
+    return text.partition(LINE_END)[0].strip() or None

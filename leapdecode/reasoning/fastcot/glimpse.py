@@ -222,7 +222,12 @@ class Glimpse(Method):
         carried = sequence.tokens[len(sequence.tokens) - sequence.carried :]
         tokens = carried + guesses
         ends = [place for place, token in enumerate(tokens) if token in sequence.end_tokens]
-        tokens = self.trigger.cut_at_end(tokens[: ends[0]] if ends else tokens, self.stop)
+        # a stop string may begin in the exact tokens, of which most say a character at least
+        exact = sequence.generated[-max(map(len, self.stop), default=1) :]
+        text = self.trigger.cut_at_end(
+            [*exact, *(tokens[: ends[0]] if ends else tokens)], self.stop
+        )
+        tokens = text[len(exact) :]
         self.approximate = tokens[: self.trigger.find(tokens)]
         self.num_exact = len(sequence.generated)
         if self.record:

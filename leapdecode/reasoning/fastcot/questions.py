@@ -13,7 +13,7 @@ from leapdecode.errors import PromptError, TaskError
 from leapdecode.model.embedded import examples
 from leapdecode.plugins import bench_is_missing, bench_part
 from leapdecode.reasoning.answers import final_choice, final_number, same_words
-from leapdecode.reasoning.fastcot.trigger import WORDS
+from leapdecode.reasoning.fastcot.trigger import LINE_END, WORDS
 
 SEPARATOR = "\n"  # between a worked example, whose last line is whole, and what follows
 SHIPPED = "math"  # the task whose first questions the demo pair's package holds
@@ -44,9 +44,13 @@ class Source(ABC):
 
     Attributes:
         name: of the task, or of the file.
+        shots: how many worked examples stand before a question unless said otherwise.
+        stop: strings that end a rationale unless said otherwise.
     """
 
     name: str
+    shots: int = 4
+    stop: tuple[str, ...] = (LINE_END,)
 
     @abstractmethod
     def ask(self, question: str, shots: int) -> PromptedQuestion:

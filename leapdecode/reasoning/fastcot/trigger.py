@@ -8,6 +8,7 @@ from typing import Any
 from leapdecode.errors import OptionError
 
 WORDS = "So the answer is"
+LINE_END = "\n"  # ends an answer
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,18 @@ class Trigger:
         return None if position is None or position >= len(exact) else position
 
     def cut_at_end(self, tokens: list[int], stop: Sequence[str]) -> list[int]:
-        """The tokens before the first special token, or before the one that completes a stop
-        string.
+        """The tokens before the first special token, or before the ones that a stop string is in,
+        the one that is complete first.
         """
         ends = (position for position, token in enumerate(tokens) if token in self.special_ids)
         tokens = tokens[: next(ends, None)]
         if not any(string in self.text(tokens) for string in stop):
             return tokens
-        prefixes = (tokens[:size] for size in range(1, len(tokens) + 1))
-        return next(
-            prefix[:-1]
-            for prefix in prefixes
-            if any(string in self.text(prefix) for string in stop)
-        )
+        texts = [self.text(tokens[:size]) for size in range(len(tokens) + 1)]
+        text = next(text for text in texts if any(string in text for string in stop))
+        start = min(text.index(string) for string in stop if string in text)
+        before = [size for size, text in enumerate(texts) if len(text) <= start]
+        return tokens[: max(before)]
 
     def text_behind(self, text: str) -> str | None:
         """What follows the trigger in a text, in any case; None where it does not occur."""

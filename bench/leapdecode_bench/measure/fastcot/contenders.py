@@ -127,14 +127,17 @@ def contenders(
     readings: Sequence[int] = (1,),
     confidences: Sequence[float] = (0.0,),
     window: int | str = WINDOW,
+    **rationale: Any,
 ) -> list[Contender]:
     """Every contender with every bound, or with every number of readings and confidence.
 
-    Bounds are those of all, or by `ContenderSpec.bound_of`.
+    Bounds are those of all, or by `ContenderSpec.bound_of`; `rationale` says how long rationales
+    are and where they end, as `Plan` takes it.
     """
     every = list[Contender]()
     for contender in chosen:
-        plan = plan_of(contender.method, window, contender.options, glimpse=contender.kind.glimpse)
+        glimpse = contender.kind.glimpse
+        plan = plan_of(contender.method, window, contender.options, glimpse=glimpse, **rationale)
         plans = [plan]
         if contender.kind.bounded:
             limits = bounds[contender.bound_of] if isinstance(bounds, Mapping) else bounds

@@ -39,15 +39,19 @@ def row_costs_of(llm: LLM) -> list[Row]:
     return [asdict(cost) for cost in row_costs(llm.runner)]
 
 
-def plans(contenders: Sequence[str], windows: Sequence[int | str]) -> dict[str, Plan]:
-    """A plan without a bound per contender and window, by its name in a figure."""
+def plans(
+    contenders: Sequence[str], windows: Sequence[int | str], **rationale: Any
+) -> dict[str, Plan]:
+    """A plan without a bound per contender and window, by its name in a figure; `rationale` says
+    how long rationales are and where they end.
+    """
     by_name = {}
     for name in contenders:
         kind = KINDS[name]
         for window in windows if kind.method == "jacobi" else windows[:1]:
             several = len(windows) > 1 and kind.method == "jacobi"
             label = f"{name}, window {window}" if several else name
-            by_name[label] = plan_of(kind.method, window, glimpse=kind.glimpse)
+            by_name[label] = plan_of(kind.method, window, glimpse=kind.glimpse, **rationale)
     return by_name
 
 
