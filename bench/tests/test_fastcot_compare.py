@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from stated import state_row_costs
 
-from leapdecode.core import Sequence, TokenTree
+from leapdecode.core import ForwardEvent, Sequence, TokenTree
 from leapdecode.errors import OptionError, PromptError, TaskError, UnknownName
 from leapdecode.methods import make
 from leapdecode.methods.context import MethodContext
@@ -33,7 +33,7 @@ from leapdecode_bench.measure.fastcot.contenders import (
     parse_contender,
 )
 from leapdecode_bench.measure.fastcot.page import document, write
-from leapdecode_bench.measure.fastcot.records import PARTS, BatchRecord, Reply, store
+from leapdecode_bench.measure.fastcot.records import PARTS, BatchRecord, Reply, rows_of, store
 from leapdecode_bench.measure.fastcot.studies import END, RANDOM, corrupt, corrupted, curves, plans
 from leapdecode_bench.measure.fastcot.summary import rows
 from leapdecode_bench.measure.presets import STUDIES, find_study
@@ -355,7 +355,9 @@ def test_rows_say_what_was_lost_and_saved(compared):
     early = next(row for row in found if row["method"] == "fastcot-early")
     assert (early["bound"], early["unchanged"]) == (None, 1)
     assert early["iterations_saved"] >= 0
-    assert all(row["rationale_equal"] for row in found)
+    assert by_label["cot-inexact", None]["rationale_equal"] is None
+    assert all(row["rationale_equal"] for row in found if row["method"] != "cot-inexact")
+    assert 0 < by_label["fastcot-early", None]["padded_rows"] < 1
 
 
 def batch(method, number, seconds, scores, exact, bound=None, ended="stop"):
@@ -376,6 +378,13 @@ def test_rows_of_made_up_records_are_worked_by_hand():
     keys = [("cot", None, 0, 0.0), ("fastcot", 4, 0, 0.0)]
     _, row = rows(records, keys)
     assert (row["accuracy"], row["loss"], row["saved_time"]) == (0.25, 0.5, 0.375)
+    assert (row["saved_seconds"], row["saved_of_totals"]) == (2.0, pytest.approx(1 / 3))
+    assert row["saved_over_fastest"] == pytest.approx(1 / 3)
+    inexact = [batch("cot-inexact", number, 2.5, [1, 1], [9]) for number in (0, 1)]
+    plain, faster, cut = rows([*records, *inexact], [keys[0], inexact[0].contender, keys[1]])
+    assert cut["saved_over_fastest"] == pytest.approx(1 - 4 / 5)
+    assert plain["saved_over_fastest"] == pytest.approx(1 - 6 / 5)
+    assert (plain["rationale_equal"], faster["rationale_equal"]) == (True, None)
     assert row["saved_time_interval"] == [0.25, 0.5]
     assert row["loss_interval"][0] < 0.5 < row["loss_interval"][1]
     assert (row["tokens"], row["iterations"], row["iterations_saved"]) == (20, 20, 0)
@@ -385,6 +394,25 @@ def test_rows_of_made_up_records_are_worked_by_hand():
     assert rows([*records[:3], other], keys)[1]["rationale_equal"] is False
     short = batch("cot:auto", 0, 1.0, [1, 1], [1, 2, 3])  # ended by itself, before cot did
     assert rows([*records, short], [*keys, short.contender])[2]["rationale_equal"] is False
+
+
+def test_padding_is_what_brings_a_batch_to_one_width():
+    events = [
+        ForwardEvent("target", [0, 1], [3, 8], False, 0.1),
+        ForwardEvent("draft", [0, 1], [1, 2], False, 0.1),
+        ForwardEvent("target", [0, 1], [40, 9], True, 0.1),
+    ]
+    assert rows_of(events) == (16, 5)
+
+
+def test_plain_decoding_without_exactness_has_a_model_of_its_own(light, questions):
+    fast, slow = contenders([written("cot-inexact"), written("cot")], [])
+    work = Comparison(light, [slow, fast], questions)
+    assert work.llm_of(slow) is light
+    assert not work.llm_of(fast).exact
+    assert work.llm_of(fast).model is light.model
+    with pytest.raises(OptionError, match="takes no method"):
+        parse_contender("cot-inexact:jacobi")
 
 
 def test_records_survive_a_file(compared, tmp_path):

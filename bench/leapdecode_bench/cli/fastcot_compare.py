@@ -107,7 +107,7 @@ def compare(
 ) -> None:
     """Compare ways to answer, on held-out questions that are not those of the calibration.
 
-    cot: the whole rationale; fastcot: exact part and approximate tokens at a bound;
+    cot: the whole rationale; cot-inexact: the same without exactness; fastcot: exact part and approximate tokens at a bound;
     fastcot-without-byproducts: plain decoding cut there; fastcot-exact-part: FastCoT's exact part
     alone; fastcot-early: no bound, the answer is read beside the rationale until it stays the same.
 

@@ -35,7 +35,7 @@ class Calibration:
 
     Attributes:
         iterations: the least bound at which, and at every larger one of the curve, accuracy is at
-            most `max_loss` below that of whole rationales.
+            most `max_loss` below that of whole rationales. The paper's holds at this number alone.
         loss: how far accuracy at that bound lies below it, as a share of the questions; negative
             where it is better.
         accuracy: behind whole rationales.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from leapdecode.reasoning.fastcot.answering import Answerer
 from leapdecode.reasoning.fastcot.trigger import WORDS
+from leapdecode_bench.measure.contenders import Twins
 from leapdecode_bench.measure.fastcot.contenders import Contender
 from leapdecode_bench.measure.fastcot.records import BatchRecord, ContenderKey, record_of
 
@@ -47,6 +48,14 @@ class Comparison:
     doing: str = ""
     # contenders that have answered
     warm: set[ContenderKey] = field(default_factory=set, init=False)
+    twins: Twins = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.twins = Twins(self.llm)
+
+    def llm_of(self, contender: Contender) -> LLM:
+        """The model as a contender decodes it: exactly or not."""
+        return self.llm if contender.exact else self.twins.of(False, None)
 
     @property
     def keys(self) -> list[tuple[ContenderKey, int]]:
@@ -83,7 +92,8 @@ class Comparison:
             self.warm.add(contender.key)
             prompts = [self.questions[number].prompt for number in self.batches[0]]
             few = replace(contender.plan, rationale_tokens=8, answer_tokens=4)
-            Answerer(self.llm, self.batch_size, self.words).run(prompts, few)
+            llm = self.llm_of(contender)
+            Answerer(llm, self.batch_size, self.words).run(prompts, few)
         for batch, contender in missing:
             self.doing = f"batch {batch}, {contender.label}"
             yield [self._measured(contender, batch)]
@@ -95,12 +105,13 @@ class Comparison:
 
     def _measured(self, contender: Contender, batch: int) -> BatchRecord:
         """Answer one batch; nothing is kept from an earlier one."""
-        self.llm.reset_prefix_cache()
+        llm = self.llm_of(contender)
+        llm.reset_prefix_cache()
         numbers = self.batches[batch]
         questions = [self.questions[number] for number in numbers]
-        answerer = Answerer(self.llm, self.batch_size, self.words)
+        answerer = Answerer(llm, self.batch_size, self.words)
         began = time.perf_counter()
         answered = answerer.run([question.prompt for question in questions], contender.plan)
         seconds = time.perf_counter() - began
-        results = answerer.driver.record.results
-        return record_of(contender, batch, numbers, questions, answered, results, seconds)
+        texts = answerer.driver.record
+        return record_of(contender, batch, numbers, questions, answered, texts, seconds)

@@ -9,9 +9,9 @@ from leapdecode.methods import find
 from leapdecode.reasoning.fastcot import Plan, plan_of
 from leapdecode.reasoning.fastcot.answering import WINDOW
 
-COT, FASTCOT = "cot", "fastcot"
+COT, INEXACT, FASTCOT = "cot", "cot-inexact", "fastcot"
 DEFAULT = (
-    "cot", "cot:auto", "fastcot", "fastcot-without-byproducts", "fastcot-exact-part",
+    "cot", "cot-inexact", "cot:auto", "fastcot", "fastcot-without-byproducts", "fastcot-exact-part",
     "fastcot-early", "fastcot-early:auto",
 )  # fmt: skip
 
@@ -25,6 +25,7 @@ class Kind:
         bounded: whether the rationale is given up after a number of iterations.
         early: whether it is given up when the answer read beside it stays the same.
         glimpse: whether approximate tokens are shown.
+        exact: False to decode without exactness where the model is decoded exactly.
     """
 
     method: str
@@ -32,10 +33,12 @@ class Kind:
     early: bool = False
     glimpse: bool = True
     fixed: bool = False
+    exact: bool = True
 
 
 KINDS: Mapping[str, Kind] = {
     "cot": Kind("autoregressive"),
+    "cot-inexact": Kind("autoregressive", fixed=True, exact=False),
     "fastcot": Kind("jacobi", bounded=True),
     "fastcot-without-byproducts": Kind("autoregressive", bounded=True, glimpse=False, fixed=True),
     "fastcot-exact-part": Kind("jacobi", bounded=True, glimpse=False),
@@ -74,10 +77,12 @@ class Contender:
     Attributes:
         name: as it was written.
         plan: how it answers.
+        exact: False to decode without exactness where the model is decoded exactly.
     """
 
     name: str
     plan: Plan
+    exact: bool = True
 
     @property
     def key(self) -> tuple[str, int | None, int, float]:
@@ -148,5 +153,5 @@ def contenders(
                 for count in readings
                 for share in confidences
             ]
-        every += [Contender(contender.written, plan) for plan in plans]
+        every += [Contender(contender.written, plan, contender.kind.exact) for plan in plans]
     return every

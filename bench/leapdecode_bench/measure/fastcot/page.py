@@ -35,31 +35,38 @@ COLUMNS: Columns = {
     "accuracy": lambda row: points(row["accuracy"]),
     "loss": lambda row: between(row["loss"], row["loss_interval"], ""),
     "time saved": lambda row: between(row["saved_time"], row["saved_time_interval"], "%"),
+    "of totals": lambda row: share_of(row["saved_of_totals"]),
+    "over fastest": lambda row: share_of(row["saved_over_fastest"]),
     "seconds": lambda row: compact(row["seconds"]),
-    "forwards": lambda row: str(row["iterations"]),
-    "saved by hits": lambda row: str(row["iterations_saved"]),
+    "saved seconds": lambda row: shown(row["saved_seconds"], "{:.2f}"),
+    "IS/TI": lambda row: f"{row['iterations_saved']}/{row['iterations']}",
     "tokens": lambda row: str(row["tokens"]),
     "approximate": lambda row: str(row["approximate"]),
     "exact part equal": lambda row: yes_or_no(row["rationale_equal"]),
 }
-SHORT = ("contender", "accuracy", "loss", "time saved", "seconds")
+SHORT = ("contender", "accuracy", "loss", "time saved", "of totals", "seconds", "IS/TI")
 ON_A_TERMINAL: Columns = {name: COLUMNS[name] for name in SHORT}
 HOW_TO_READ = (
     "Every batch of questions was answered by all contenders in turn, in an order drawn for it. "
     "Time saved: the median over batches of the share of cot's time that a contender did not need; "
     "loss: the mean over questions of cot's score less the contender's, in points of accuracy; "
     "both with 95% intervals. Answers count in all figures, on both sides.",
-    "Forwards are those that gave tokens; saved by hits: tokens less forwards (the paper's IS and "
-    "TI). Approximate: tokens that stood between exact part and trigger. Exact part equal: whether "
-    "every exact part is what the plain rationale begins with, and all of it where nothing was "
-    "cut.",
+    "Of totals: the share of the time of all batches together, the paper's time ratio. Over "
+    "fastest: the same against cot or cot-inexact, whichever is faster. Where the model is decoded "
+    "exactly, cot pays for that and cot-inexact does not.",
+    "IS/TI, as in the paper: tokens less forwards, and forwards that gave tokens. Approximate: "
+    "tokens that stood between exact part and trigger. Exact part equal: whether every exact part "
+    "is what the plain rationale begins with, and all of it where nothing was cut.",
     "All contenders but cot and cot with a lossless method may answer wrongly where the whole "
     "rationale would have led to the right answer, because they read a part of it.",
 )
 PARTS = (
     "Seconds by part (the paper's Table 2). Inference is the target's forwards, guessing the "
-    "method's own work with the reading of answers, choosing the tokens at the nodes, cache what "
-    "keeps the caches in order (the paper's padding and Strip KV)."
+    "method's own work with the reading of answers, choosing the tokens at the nodes (the paper's "
+    "Decode and Context Decode), cache what keeps the caches in order (its Strip KV). Type 1 "
+    "padding, of caches, does not occur: every text has slots of its own in one cache. Type 2 "
+    "padding, of windows, is a part of inference: padded rows are those that only bring the texts "
+    "of a batch to one width."
 )
 
 
@@ -111,13 +118,17 @@ def time_columns(rows: Sequence[Row]) -> Columns:
     return {
         "contender": COLUMNS["contender"],
         **{name: part(name) for name in parts},
-        "cache by inference": lambda row: cache_share(row["time_composition"]),
+        "total": COLUMNS["seconds"],
+        "cache by inference": lambda row: cache_share(row["time_composition"], "inference"),
+        "cache by total": lambda row: cache_share(row["time_composition"]),
+        "padded rows": lambda row: percent(row["padded_rows"]),
     }
 
 
-def cache_share(parts: Mapping[str, float]) -> str:
-    """The time that keeping the caches takes, as a share of the forwards'."""
-    return f"{100 * parts['cache'] / parts['inference']:.1f}%" if parts["inference"] else NONE
+def cache_share(parts: Mapping[str, float], *of: str) -> str:
+    """The time that keeping the caches takes, as a share of that of the parts `of`, or of all."""
+    total = sum(parts[part] for part in of or parts)
+    return f"{100 * parts['cache'] / total:.1f}%" if total else NONE
 
 
 def calibrated(method: str, calibration: Mapping[str, Any]) -> Words:
@@ -134,6 +145,11 @@ def calibrated(method: str, calibration: Mapping[str, Any]) -> Words:
 def points(share: float) -> str:
     """An accuracy."""
     return f"{100 * share:.1f}%"
+
+
+def share_of(share: float | None) -> str:
+    """A share of a time; it may be below zero."""
+    return shown(None if share is None else 100 * share, "{:.1f}%")
 
 
 def between(share: float | None, interval: Sequence[float] | None, unit: str) -> str:

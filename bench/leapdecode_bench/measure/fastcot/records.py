@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,8 @@ from leapdecode_bench.measure.fastcot.contenders import Contender
 from leapdecode_bench.measure.store import Store
 
 if TYPE_CHECKING:
-    from leapdecode.llm.result import Result
+    from leapdecode.core import ForwardEvent
+    from leapdecode.reasoning.execution import Record
     from leapdecode.reasoning.fastcot.answering import Answered
     from leapdecode.reasoning.fastcot.questions import PromptedQuestion
 
@@ -57,6 +58,8 @@ class BatchRecord:
         bound: most iterations of a rationale; `unchanged` and `confidence` as a plan's.
         seconds: for the whole batch.
         times: seconds by part (Table 2): those of `PARTS`, and the rest as "other".
+        rows: tokens that the target's forwards behind the prompt evaluated, and `padded` how many
+            of them only bring the texts of a batch to one width.
     """
 
     method: str
@@ -67,6 +70,8 @@ class BatchRecord:
     seconds: float
     times: dict[str, float]
     replies: list[Reply]
+    rows: int = 0
+    padded: int = 0
 
     @property
     def contender(self) -> ContenderKey:
@@ -85,11 +90,12 @@ def store(folder: Path) -> Store:
 
 def record_of(
     contender: Contender, batch: int, numbers: Sequence[int], questions: Sequence[PromptedQuestion],
-    answers: Sequence[Answered], results: Sequence[Result], seconds: float,
+    answers: Sequence[Answered], texts: Record, seconds: float,
 ) -> BatchRecord:  # fmt: skip
-    """The numbers of a batch; `results` are its texts."""
+    """The numbers of a batch; `texts` is what its executor has generated."""
     times = {
-        part: sum(getattr(result.stats, name) for result in results) for part, name in PARTS.items()
+        part: sum(getattr(result.stats, name) for result in texts.results)
+        for part, name in PARTS.items()
     }
     times["other"] = max(seconds - sum(times.values()), 0.0)
     replies = [
@@ -100,4 +106,18 @@ def record_of(
         )
         for number, question, answer in zip(numbers, questions, answers, strict=True)
     ]  # fmt: skip
-    return BatchRecord(*contender.key, batch, seconds, times, replies)
+    rows, padded = rows_of(texts.forwards)
+    return BatchRecord(*contender.key, batch, seconds, times, replies, rows, padded)
+
+
+def rows_of(forwards: Iterable[ForwardEvent]) -> tuple[int, int]:
+    """Rows of the target's forwards behind the prompt, and how many of them are padding: every
+    text of a batch has as many rows as the one that has most.
+    """
+    rows = padded = 0
+    for event in forwards:
+        if event.model == "target" and not event.prefill:
+            width = max(event.num_tokens)
+            rows += width * len(event.num_tokens)
+            padded += sum(width - count for count in event.num_tokens)
+    return rows, padded

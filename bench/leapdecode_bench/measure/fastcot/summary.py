@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leapdecode_bench.measure.fastcot.contenders import COT
+from leapdecode_bench.measure.fastcot.contenders import COT, INEXACT, KINDS
 from leapdecode_bench.measure.fastcot.records import BatchRecord, ContenderKey, Reply
 from leapdecode_bench.measure.intervals import mean_interval, median_interval
 
@@ -19,18 +19,28 @@ def rows(records: Sequence[BatchRecord], keys: Sequence[ContenderKey]) -> list[d
     by_key = {
         key: {record.batch: record for record in records if record.contender == key} for key in keys
     }
-    plain = by_key.get((COT, None, 0, 0.0), {})
-    return [row(key, of_contender, plain) for key, of_contender in by_key.items() if of_contender]
+    plain, inexact = (by_key.get((name, None, 0, 0.0), {}) for name in (COT, INEXACT))
+    return [
+        row(key, of_contender, plain, inexact)
+        for key, of_contender in by_key.items()
+        if of_contender
+    ]
 
 
-def row(key: ContenderKey, records: By, plain: By) -> dict[str, Any]:
+def row(key: ContenderKey, records: By, plain: By, inexact: By) -> dict[str, Any]:
     """The figures of one contender.
 
     `saved_time` is the median, over batches, of the share of plain whole rationales' time that it
-    saved; `loss` the mean, over questions, of their scores less its own, a share as accuracy is.
-    Both have 95% intervals. `iterations` are all forwards that gave tokens, the answers' included,
-    `iterations_saved` the tokens less them (the paper's IS, beside TI). `rationale_equal`: whether
-    every exact part is what the plain rationale begins with, and all of it where nothing was cut.
+    saved, `saved_of_totals` that share of all batches' time (the paper's time ratio),
+    `saved_seconds` those seconds, `saved_over_fastest` the share of the time of `plain` or
+    `inexact`, whichever is faster. `loss` is the mean, over questions, of plain scores less its
+    own, a share as accuracy is. Median and mean have 95% intervals.
+
+    `iterations` are all forwards that gave tokens, the answers' included, `iterations_saved` the
+    tokens less them (the paper's IS, beside TI). `rationale_equal`: whether every exact part is
+    what the plain rationale begins with, and all of it where nothing was cut; None where it was
+    decoded without exactness. `padded_rows` is the share of the target's rows that only bring the
+    texts of a batch to one width (the paper's Type 2 padding).
     """
     name, bound, unchanged, confidence = key
     replies = replies_of(records)
@@ -41,6 +51,10 @@ def row(key: ContenderKey, records: By, plain: By) -> dict[str, Any]:
         for batch in both
         for reply, plain_reply in zip(records[batch].replies, plain[batch].replies, strict=True)
     ]
+    plain_seconds = sum(plain[batch].seconds for batch in both)
+    saved_seconds = plain_seconds - sum(records[batch].seconds for batch in both)
+    compared = pairs and KINDS[name.partition(":")[0]].exact
+    rows = sum(record.rows for record in records.values())
     tokens = sum(reply.tokens + reply.answer_tokens for reply in replies)
     iterations = sum(reply.iterations + reply.answer_iterations for reply in replies)
     loss = (
@@ -62,6 +76,9 @@ def row(key: ContenderKey, records: By, plain: By) -> dict[str, Any]:
         "seconds": sum(reply.seconds for reply in records.values()),
         "saved_time": time and time[0],
         "saved_time_interval": time and list(time[1:]),
+        "saved_seconds": saved_seconds if both else None,
+        "saved_of_totals": saved_seconds / plain_seconds if both else None,
+        "saved_over_fastest": saved_over_fastest(records, plain, inexact),
         "iterations": iterations,
         "iterations_saved": tokens - iterations,
         "tokens": tokens,
@@ -70,8 +87,21 @@ def row(key: ContenderKey, records: By, plain: By) -> dict[str, Any]:
             ending: [reply.ended for reply in replies].count(ending) for ending in endings(replies)
         },
         "time_composition": composition(records),
-        "rationale_equal": all(is_beginning(*pair) for pair in pairs) if pairs else None,
+        "rationale_equal": all(is_beginning(*pair) for pair in pairs) if compared else None,
+        "padded_rows": sum(record.padded for record in records.values()) / rows if rows else 0.0,
     }
+
+
+def saved_over_fastest(records: By, plain: By, inexact: By) -> float | None:
+    """The share of the faster plain decoding's time that was saved, over the batches of all; None
+    where no batch was answered by both.
+    """
+    decodings = [decoding for decoding in (plain, inexact) if decoding]
+    common = set(records).intersection(*decodings)
+    if not common or not decodings:
+        return None
+    fastest = min(sum(decoding[batch].seconds for batch in common) for decoding in decodings)
+    return 1 - sum(records[batch].seconds for batch in common) / fastest
 
 
 def replies_of(records: By) -> list[Reply]:
