@@ -20,7 +20,7 @@ CASES += [(("bench",), "cllm-table1 --baseline another")]
 VALUES = {
     "batch_size": 5, "budget": 77, "confidence": 0.7, "data": ".", "depth": 3, "iterations": 77,
     "k_config": "5,1", "max_loss": 0.2, "max_tokens": 55, "methods": "jacobi:window=3",
-    "option": "nodes=3", "peers": "hf", "search": "best_first", "strategies": "serial",
+    "option": "nodes=3", "peers": "hf", "search": "best_first", "stop": "=", "strategies": "serial",
     "tasks": "sql", "temperature": 0.77, "thoughts": 7, "top_p": 0.66,
     "trigger": "So it is", "unchanged": 7, "window": 77,
 }  # fmt: skip
@@ -112,7 +112,8 @@ def test_a_study_reads_the_options_that_it_takes(preset, light, tmp_path):
     settings = Read(
         {
             "task": "math", "limit": 1, "shots": 0, "batch_size": 2, "seed": 0, "seeds": 1,
-            "step": 64, "window": None, "trigger": "So", "preset": preset,
+            "step": 64, "window": None, "trigger": "So", "preset": preset, "max_tokens": 16,
+            "stop": ["\n"],
         }
     )  # fmt: skip
     fastcot_compare.studied(light, settings, study, tmp_path)

@@ -107,9 +107,10 @@ def compare(
 ) -> None:
     """Compare ways to answer, on held-out questions that are not those of the calibration.
 
-    cot: the whole rationale; cot-inexact: the same without exactness; fastcot: exact part and approximate tokens at a bound;
-    fastcot-without-byproducts: plain decoding cut there; fastcot-exact-part: FastCoT's exact part
-    alone; fastcot-early: no bound, the answer is read beside the rationale until it stays the same.
+    cot: the whole rationale; cot-inexact: the same without exactness; fastcot: exact part and
+    approximate tokens at a bound; fastcot-without-byproducts: plain decoding cut there;
+    fastcot-exact-part: FastCoT's exact part alone; fastcot-early: no bound, the answer is read
+    beside the rationale until it stays the same.
 
     The folder gets records.jsonl, calibration.json, compare.json, report.md, report.html and
     pictures. The exit code is 1 where an exact part is not what cot's rationale begins with.
@@ -153,7 +154,7 @@ def compare_tasks(
     folder = results_folder(output, resume, "fastcot")
     llm = models.open()
     if not compares:
-        report = studied(llm, settings, study, folder)
+        report = studied(llm, of_task(settings, tasks[0]), study, folder)
         print_json(report) if json else show_study(report, str(study["study"]), folder)
         return
     check_drafts(llm, [contender.method for contender in contenders])
@@ -346,7 +347,6 @@ def studied(
     from leapdecode_bench.measure.fastcot import page, records
 
     kind = study["study"]
-    settings = of_task(settings, settings["task"])
     run = described(llm) | dict(settings)
     records.store(folder).begin(run, resume=False)
     with counting_progress() as progress:

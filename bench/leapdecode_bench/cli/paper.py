@@ -105,8 +105,9 @@ def _answers(
         "task": tasks[0], "methods": ",".join(DEFAULT), "limit": options["limit"],
         "max_loss": None, "calibration": min(MOST_CALIBRATING, options["limit"]), "step": 1,
         "iterations": None, "unchanged": "2", "confidence": "0", "window": None,
-        "trigger": SAYING, "max_tokens": chosen.get("max_tokens", RATIONALE_TOKENS), "stop": None, "shots": None,
-        "batch_size": options["batch_size"] or BATCH_SIZE, "seed": options["seed"],
+        "trigger": SAYING, "max_tokens": chosen.get("max_tokens", RATIONALE_TOKENS),
+        "stop": None, "shots": None, "batch_size": options["batch_size"] or BATCH_SIZE,
+        "seed": options["seed"],
         "seeds": 100, "preset": preset,
     }  # fmt: skip
     study = {"study": "comparison", "tasks": list(tasks)}
