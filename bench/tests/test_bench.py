@@ -589,6 +589,17 @@ def test_methods_are_measured_with_each_of_several_drafts(llm, tmp_path):
     assert run["weights"][2] == run["weights"][1]
 
 
+def test_a_method_may_decode_without_the_benchs_draft(llm):
+    twins = Twins(llm)
+    contenders = [twins.contender(*pair) for pair in parse_methods("auto:draft=none,auto")]
+    assert [contender.llm.draft is None for contender in contenders] == [False, True, False]
+    bench = Bench(llm, contenders, build("math", llm, 1, 0, SHORT), SHORT)
+    (records,) = [batch for batch in bench.run(set()) if batch]
+    drafted = {record.contender: record.counts["draft_forwards"] > 0 for record in records}
+    assert drafted == {"autoregressive": False, "auto:draft=none": False, "auto": True}
+    assert facts(bench, "demo", [])["other_drafts"] is None
+
+
 def test_a_folder_with_a_comma_in_its_name_is_one_draft(tmp_path):
     (tmp_path / "a,b").mkdir()
     assert several_drafts(str(tmp_path / "a,b")) == [str(tmp_path / "a,b")]

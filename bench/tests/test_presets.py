@@ -20,7 +20,8 @@ CASES += [(("bench",), "cllm-table1 --baseline another")]
 VALUES = {
     "batch_size": 5, "budget": 77, "confidence": 0.7, "data": ".", "depth": 3, "iterations": 77,
     "k_config": "5,1", "max_loss": 0.2, "max_tokens": 55, "methods": "jacobi:window=3",
-    "option": "nodes=3", "peers": "hf", "search": "best_first", "stop": "=", "strategies": "serial",
+    "option": "nodes=3", "peers": "hf-float32", "search": "best_first", "stop": "=",
+    "strategies": "serial",
     "tasks": "sql", "temperature": 0.77, "thoughts": 7, "top_p": 0.66,
     "trigger": "So it is", "unchanged": 7, "window": 77,
 }  # fmt: skip

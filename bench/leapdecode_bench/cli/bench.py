@@ -27,7 +27,8 @@ from leapdecode_bench.measure.presets import PAPERS, find_preset
 
 ROOT = Path("leapdecode-bench")
 METHODS = (
-    "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact, scheduler, draft"
+    "by comma; METHOD:KEY=VALUE:... sets options, budget, verification, exact, scheduler, draft "
+    "(a model, or none)"
 )
 PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
 TASKS = (

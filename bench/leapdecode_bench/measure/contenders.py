@@ -9,6 +9,8 @@ from leapdecode.llm import LLM, Result
 from leapdecode.methods import find
 from leapdecode_bench.measure.computing import computing
 
+NO_DRAFT = "none"  # a method's option draft=none: it decodes without one
+
 
 @dataclass
 class Outcome:
@@ -59,10 +61,10 @@ class Twins:
         self.made[self.llm.exact, None] = self.llm
 
     def of(self, exact: bool, draft: str | None) -> LLM:
-        """The one with this exactness, and with this draft or the bench's own."""
+        """The one with this exactness, and this draft, the bench's own or none (`NO_DRAFT`)."""
         if (exact, draft) not in self.made:
-            loaded = self.llm.draft
-            if draft is not None:
+            loaded = None if draft == NO_DRAFT else self.llm.draft
+            if draft not in (None, NO_DRAFT):
                 others = (llm for (_, name), llm in self.made.items() if name == draft)
                 loaded = next((llm.draft for llm in others), draft)
             self.made[exact, draft] = self._make(exact, loaded)

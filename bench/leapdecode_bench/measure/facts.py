@@ -13,7 +13,7 @@ from leapdecode.model.facts import weights_digest
 from leapdecode.model.half_linear import dtype_name, num_weights
 from leapdecode_bench.measure.bench import Bench, Workload
 from leapdecode_bench.measure.computing import computing
-from leapdecode_bench.measure.contenders import Contender, Ours
+from leapdecode_bench.measure.contenders import NO_DRAFT, Contender, Ours
 from leapdecode_bench.measure.peers import PeerContender
 
 
@@ -50,7 +50,7 @@ def facts(bench: Bench, draft: str | None, settings: list[Any]) -> dict[str, Any
     others = {
         contender.options["draft"]: contender.llm.draft
         for contender in bench.contenders
-        if isinstance(contender, Ours) and "draft" in contender.options
+        if isinstance(contender, Ours) and contender.options.get("draft", NO_DRAFT) != NO_DRAFT
     }
     run = described(llm)
     run["weights"] += map(weights_digest, others.values())
