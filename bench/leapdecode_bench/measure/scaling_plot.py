@@ -115,7 +115,7 @@ def figure_scaling(report: Report) -> "Figure | None":
     add_legend(
         figure,
         [
-            (style_of(number), f"{name}: a doubling of W adds {' and '.join(laws[name])}")
+            (style_of(number), f"{name}, doubling W adds {' and '.join(laws[name])}")
             for number, name in enumerate(names)
         ],
     )
