@@ -258,6 +258,31 @@ def test_an_interrupt_leaves_an_engine_that_can_be_used(overlap, monkeypatch):
     assert not threads()
 
 
+@pytest.mark.parametrize(
+    ("device", "processes", "overlaps"),
+    [("cpu", 1, False), ("cuda", 1, True), ("cuda", 2, False), ("cpu", 2, False)],
+)
+def test_overlap_goes_by_where_the_target_is(device, processes, overlaps, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    scheduler = Scheduled(2)
+    scheduler.begin(device, processes)
+    assert scheduler.overlap is overlaps
+    asked = Scheduled(2, overlap=True)
+    asked.begin(device, processes)
+    assert asked.overlap
+
+
+def test_a_model_on_the_cpu_of_a_machine_with_a_gpu_is_scheduled(light, monkeypatch):
+    llm = LLM(light.model, light.tokenizer, draft=light.draft, exact=True)
+    sampling = SamplingParams(max_tokens=8)
+    expected = llm.generate(["a", "b"], method="draft_model", sampling=sampling)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    results = llm.generate(
+        ["a", "b"], method="draft_model", sampling=sampling, scheduler="scheduled"
+    )
+    assert [result.token_ids for result in results] == [result.token_ids for result in expected]
+
+
 def test_models_that_overlap_are_not_exact_on_a_cpu(light):
     llm = LLM(light.model, light.tokenizer, draft=light.draft, exact=True)
     with pytest.raises(OptionError, match="overlap share its threads"):

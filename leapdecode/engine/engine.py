@@ -46,7 +46,9 @@ class Engine:
     ) -> None:
         self.models = {name: model for name, model in models.items() if model is not None}
         self.scheduler = scheduler or Batched()
-        check_scheduler(self.scheduler, self.models["target"])
+        target = self.models["target"]
+        self.scheduler.begin(target.device.type, target.ranks.size)
+        check_scheduler(self.scheduler, target)
         self.shared = shared or Shared(self.models["target"], self.models.get("draft"))
         self.places = Places(self.models, self.scheduler.batch_size, self.shared.memory, open_cache)
         self.turn = Turn(self.models, self.places, self.shared, on_forward)

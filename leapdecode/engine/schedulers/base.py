@@ -24,6 +24,14 @@ class Scheduler:
     def __init__(self, batch_size: int = 8) -> None:
         self.batch_size = batch_size
 
+    def begin(self, device: str, processes: int) -> None:
+        """Called by an engine before its first step.
+
+        Args:
+            device: the type of the target's device: "cpu", "cuda", ...
+            processes: how many share the target.
+        """
+
     def next(self, waiting: Sequence[ActiveRequest]) -> ActiveRequest:
         """Which of those that wait becomes active first; here the one that came first."""
         return waiting[0]

@@ -10,8 +10,6 @@ once or one after the other.
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.schedulers.base import Scheduler
 from leapdecode.errors import OptionError
@@ -51,7 +49,8 @@ class Scheduled(Scheduler):
         verify: how many of the queue a target forward verifies; 0 for all, which is faster
             wherever a forward of more rows is; 1 is the paper's.
         overlap: whether draft and target run at the same time, in threads of their own: "auto"
-            does so on a GPU. On a CPU they share its cores.
+            does so where the target is on a GPU that no other process shares with it. On a CPU they
+            share its cores.
     """
 
     name = "scheduled"
@@ -71,8 +70,13 @@ class Scheduled(Scheduler):
         if overlap not in (True, False, "auto"):
             raise OptionError(f"overlap={overlap!r} must be 'auto', True or False")
         self.queue, self.verify = queue, verify
-        self.overlap = torch.cuda.is_available() if overlap == "auto" else bool(overlap)
+        self.decides = overlap == "auto"  # by where the target is
+        self.overlap = overlap is True
         self.round: set[int] = set()  # requests of the queue that are still to be verified
+
+    def begin(self, device: str, processes: int) -> None:
+        if self.decides:
+            self.overlap = device != "cpu" and processes == 1
 
     def turns(self, asking: dict[str, list[ActiveRequest]]) -> dict[str, list[ActiveRequest]]:
         queue = sorted(asking.get("target", ()), key=QUEUES[self.queue])
