@@ -12,7 +12,7 @@ from leapdecode.errors import DataUnavailable, TaskError
 from leapdecode.reasoning import fastcot, tasks
 from leapdecode_bench.measure.answers import Answers
 from leapdecode_bench.measure.contenders import Outcome
-from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS
+from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, TREES, tree_settings
 from leapdecode_bench.measure.workloads import build, check_tasks
 
 BENCH = ("bench", "--no-exact")
@@ -64,7 +64,7 @@ def test_a_set_that_is_not_here_is_one_sentence(arguments, words, tmp_path, monk
         (("--tasks", "gsm9k"), "gsm8k"),
         (("--tasks", "spec_bench/rga=x.jsonl"), "rag"),
         (("--preset", "seed-table1", "--methods", "jacobi"), "--methods"),
-        (("--preset", "seed-table2"), "seed-table1"),
+        (("--preset", "seed-table9"), "did you mean 'seed-table"),
         (("--baseline", "demo"), "cllm-table1"),
         (("--preset", "cllm-table1", "--baseline", "demo"), "--output"),
     ],
@@ -240,8 +240,8 @@ PICTURES = {"ouroboros-figure1": "option", "ouroboros-suffixes": "option"}
     ],
 )
 def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
-    # SEED's three tasks are 36 trees a question, and take many minutes
-    fewer = ["--tasks", "math"] if preset == "seed-table1" else []
+    # SEED's three tasks are 60 trees a question, and take many minutes
+    fewer = ["--tasks", "math"] if preset in TREES else []
     if preset != "fastcot-table1":
         fewer += ["--max-tokens", "12"]
     done = call(
@@ -249,7 +249,11 @@ def test_every_preset_of_a_paper_writes_its_report(preset, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     reports = list((tmp_path / "out").rglob("report.md"))
-    assert len(reports) == {"seed-table1": 4, "fastcot-table1": 2}.get(preset, 1)
+    expected = 2 if preset == "fastcot-table1" else 1
+    if preset in TREES:
+        expected = len(list(tree_settings(preset, task=["math"])))
+        expected += preset == "seed-figure7"  # one page over all numbers of thoughts
+    assert len(reports) == expected
     if preset in PICTURES:
         assert (tmp_path / "out" / "plots" / f"{PICTURES[preset]}.svg").exists()
     measured = "time saved" if preset == "fastcot-table1" else "speed"

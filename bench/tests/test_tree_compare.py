@@ -8,9 +8,13 @@ from typer.testing import CliRunner
 
 from leapdecode import SamplingParams
 from leapdecode.cli.app import app
+from leapdecode.errors import UnknownName
 from leapdecode.model import embedded
 from leapdecode.reasoning import Tree, tasks
+from leapdecode.reasoning.execution import parse_strategy
+from leapdecode_bench.cli import tree_compare
 from leapdecode_bench.measure.presets import TREES, tree_settings
+from leapdecode_bench.measure.trees import by_thoughts
 from leapdecode_bench.measure.trees.compare import COT, Comparison
 from leapdecode_bench.measure.trees.page import document, write
 from leapdecode_bench.measure.trees.records import Times, TreeRecord, distinct, store
@@ -188,3 +192,90 @@ def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
     other = command(*few, "--resume", "--seed", 5)
     assert other.exit_code == 2
     assert "another run (other seed)" in other.stderr
+
+
+def test_options_of_search_and_method_reach_their_owners(light):
+    settings = {
+        **tree_compare.USUAL, **tree_compare.DEFAULTS, "breadth": 1, "depth": 2, "search": "mcts",
+        "evaluator": "value", "samples": 2, "method": "lookahead", "batch_size": 3, "limit": 1,
+        "seed": 0, "options": ["walks=3", "window=5"], "top_p": 0.9, "max_tokens": 9,
+        "budget": "none", "strategies": ["serial"],
+    }  # fmt: skip
+    tree_compare.check(settings, drafted=True)
+    work = tree_compare.comparison(light, settings, drafted=True)
+    assert work.search["search"].walks == 3
+    assert work.search["samples"] == 2
+    assert work.guesses == {"method": "lookahead", "window": 5}
+    assert work.driving == {"max_tokens": 9, "chat": None, "budget": "none"}
+    assert work.sampling.top_p == 0.9
+    with pytest.raises(UnknownName, match="did you mean 'window'"):
+        tree_compare.check(settings | {"options": ["windw=5"]}, drafted=True)
+
+
+def test_sd_and_mcsd_of_the_papers_table_are_strategies(light):
+    (cell,) = tree_settings("seed-table1", task=["math"], temperature=[1.0], k_config=["2,2,1"])
+    plans = {
+        name: parse_strategy(name, 3, "multi_candidate", {"k_config": "2,2,1"})
+        for name in cell["strategies"]
+    }
+    assert cell["verification"] == "rejection"
+    assert [plan.options.get("replacement", False) for plan in plans.values()] == [
+        False, True, True, False, False,
+    ]  # fmt: skip
+    assert [plan.scheduler.name for plan in plans.values()] == [
+        "single", "single", "scheduled", "single", "scheduled",
+    ]  # fmt: skip
+
+
+def test_thoughts_and_evaluations_have_seconds_and_a_speed_of_their_own(records):
+    for one in records:
+        apart = sum(part.seconds for part in one.parts.values())
+        assert 0.5 * one.seconds < apart <= one.seconds
+    by_name = {row["strategy"]: row for row in rows(records, STRATEGIES)}
+    assert set(by_name["serial"]["part_speedup"].values()) == {1.0}
+    slower = [
+        replace(one, parts={name: replace(part, seconds=4 * part.seconds) if name == "evaluation"
+                            else part for name, part in one.parts.items()})
+        if one.strategy == "scheduled" else one
+        for one in records
+    ]  # fmt: skip
+    damaged = {row["strategy"]: row for row in rows(slower, STRATEGIES)}["scheduled"]
+    usual = by_name["scheduled"]["part_speedup"]
+    assert damaged["part_speedup"]["evaluation"] == pytest.approx(usual["evaluation"] / 4)
+    assert damaged["part_speedup"]["thought"] == usual["thought"]
+
+
+def test_texts_that_are_drawn_anew_are_not_compared(records):
+    run = {"model": "m", "task": "math", "strategies": STRATEGIES, "verification": "rejection"}
+    report = document(records, run, drafts=2)
+    assert {row["texts_equal_to_serial"] for row in report["rows"]} == {None}
+
+
+def test_one_page_over_all_numbers_of_thoughts(records, tmp_path):
+    reports = [
+        document(
+            records, {"model": "m", "task": "math", "strategies": STRATEGIES, "thoughts": n}, n
+        )
+        for n in (1, 2, 3)
+    ]
+    assert by_thoughts.write(tmp_path / "none", "p", reports[:1]) == []
+    by_thoughts.write(tmp_path, "seed-figure7", reports)
+    written = json.loads((tmp_path / "by_thoughts.json").read_text())
+    assert [row["thoughts"] for row in written["rows"]] == [
+        n for n in (1, 2, 3) for _ in reports[0]["rows"]
+    ]
+    assert (tmp_path / "plots" / "thoughts.png").stat().st_size > 1000
+
+
+def test_progress_is_said_within_a_tree_where_there_is_no_bar(light, monkeypatch):
+    said = []
+    monkeypatch.setattr("leapdecode_bench.measure.trees.compare.say", said.append)
+    monkeypatch.setattr("leapdecode_bench.measure.trees.compare.REPEAT_SECONDS", 0)
+    task = tasks.find("math")
+    work = Comparison(
+        light, task, ["serial"], task.questions(1), SamplingParams(temperature=1.0, seed=0),
+        search={"thoughts": 1, "depth": 2}, driving={"max_tokens": 4},
+    )  # fmt: skip
+    list(work.run(set()))
+    assert said[0] == "warming up, serial"
+    assert said[-1] == "tree 1 of 1: question 0, serial, 1 thoughts, 1 evaluations"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PLAIN = "autoregressive"
-BETWEEN = "\n\n"  # of worked examples in a prompt that is no chat
+BETWEEN = "\n\n"  # ends a worked example, and what follows them, in a prompt that is no chat
 Span = tuple[str, str, float, float, list[int]]  # model, kind, start and end in seconds, requests
 
 
@@ -238,7 +238,8 @@ class Executor:
         from leapdecode.llm.run import runs_of
 
         tokens = ask.max_tokens if self.max_tokens is None else min(ask.max_tokens, self.max_tokens)
-        sampling = replace(self.sampling, max_tokens=tokens, stop=list(ask.stop))
+        stop = [*ask.stop, BETWEEN] if ask.examples and not self.chat else list(ask.stop)
+        sampling = replace(self.sampling, max_tokens=tokens, stop=stop)
         options = self.options if ask.method is None else {}
         (run,) = runs_of(
             self.llm, [self._prompt(ask)], sampling, ask.method or self.method,

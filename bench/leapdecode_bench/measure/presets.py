@@ -97,8 +97,16 @@ def ouroboros_presets() -> Iterator[tuple[str, Preset]]:
 PRESETS = {name: Preset(**joined(values)) for name, values in tables("presets.toml").items()}
 BY_PAIR = dict(ouroboros_presets())
 PRESETS |= BY_PAIR
-PAPERS = {name: Paper(**values) for name, values in tables("papers.toml").items()}
 TREES = tables("trees/presets.toml")
+SETS_OF_TREES = {"passage": "creative_writing", "math": "gsm8k", "blocksworld": "blocksworld6"}
+PAPERS = {name: Paper(**values) for name, values in tables("papers.toml").items()}
+PAPERS |= {
+    name: Paper(
+        f"SEED (Wang et al. 2024), {preset['summary']}", "tree compare",
+        [SETS_OF_TREES[task] for task in preset["task"]], preset["task"],
+    )
+    for name, preset in TREES.items()
+}  # fmt: skip
 STUDIES = tables("fastcot/presets.toml")
 
 

@@ -69,7 +69,9 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     speed.axhline(1, color=FAINT, linewidth=1)
     speed.set_ylabel("times as fast as serial")
     acceptance.set_ylabel("acceptance rate")
+    acceptance.set_ylim(0, 1.02)
     for axes in (speed, acceptance):
+        axes.set_xticks(sorted({row["thoughts"] for row in rows}))
         axes.set_xlabel("thoughts, and texts drafted at a time")
     add_legend(drawn, [(style_of(number), name) for number, name in enumerate(lines)])
     return drawn

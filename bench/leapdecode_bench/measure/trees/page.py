@@ -60,7 +60,7 @@ HOW_TO_READ = (
     "Acceptance: drafted levels that the target accepted, by those that were drafted. Queue wait: "
     "mean time that a request waited for its verification. Target idle: share of the time in which "
     "the target did not run. Equal: whether all trees, with texts, values and answers, are serial "
-    "execution's.",
+    "execution's; under the rejection verifier they are drawn anew.",
     "Prefixes: prompt tokens that were computed, against the positions of the prompts' trie, which "
     "is the least that there can be. Under exact decoding in half precision only tokens whose bits "
     "are known to be equal are shared.",
@@ -69,10 +69,11 @@ HOW_TO_READ = (
 
 def document(records: Sequence[TreeRecord], run: Mapping[str, Any], drafts: int) -> dict[str, Any]:
     """What `--json` prints."""
+    seeded = run.get("verification") != "rejection"
     return {
         "schema": 1,
         "run": dict(run),
-        "rows": rows(records, run["strategies"]),
+        "rows": rows(records, run["strategies"], seeded),
         "simulation": simulation(records, drafts),
     }
 

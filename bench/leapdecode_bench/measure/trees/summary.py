@@ -16,20 +16,22 @@ PARTS = ("thought", "evaluation", "answer")
 By = Mapping[int, TreeRecord]
 
 
-def rows(records: Sequence[TreeRecord], strategies: Sequence[str]) -> list[dict[str, Any]]:
-    """A row per strategy that has records, see `row`."""
+def rows(
+    records: Sequence[TreeRecord], strategies: Sequence[str], seeded: bool = True
+) -> list[dict[str, Any]]:
+    """A row per strategy that has records, see `row`; `seeded` texts are to equal serial's."""
     by_strategy = {
         name: {record.question: record for record in records if record.strategy == name}
         for name in strategies
     }
     return [
-        row(name, by_question, by_strategy.get(SERIAL, {}))
+        row(name, by_question, by_strategy.get(SERIAL, {}), seeded)
         for name, by_question in by_strategy.items()
         if by_question
     ]
 
 
-def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
+def row(name: str, records: By, serial_records: By, seeded: bool = True) -> dict[str, Any]:
     """The figures of one strategy.
 
     `speedup` is the median, over questions, of the ratio of tokens per second to serial's, with its
@@ -70,7 +72,7 @@ def row(name: str, records: By, serial_records: By) -> dict[str, Any]:
         "utilisation": [statistics.mean(shares) for shares in zip(*traces, strict=True)],
         "peak_memory": max(record.peak_memory for record in all_records),
         "score": statistics.mean(scores) if scores else None,
-        "texts_equal_to_serial": equal if both and name != COT else None,
+        "texts_equal_to_serial": equal if both and seeded and name != COT else None,
         "prompt_tokens": total(all_records, "prompt_tokens"),
         "computed_tokens": total(all_records, "computed_tokens"),
         "distinct_tokens": total(all_records, "distinct_tokens"),
