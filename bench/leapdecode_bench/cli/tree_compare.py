@@ -137,12 +137,14 @@ def compare(
 
       leapdecode tree compare --preset seed-figure7 --limit 3 --output results/figure7
     """
-    said = stated(
+    chosen = stated(
         task=task, thoughts=thoughts, temperature=temperature, k_config=k_config,
         verification=verification,
     )  # fmt: skip
-    cells = tree_settings(preset, **{key: [value] for key, value in said.items()}) if preset else []
-    every = [USUAL | cell for cell in cells or [said]]
+    cells = (
+        tree_settings(preset, **{key: [value] for key, value in chosen.items()}) if preset else []
+    )
+    every = [USUAL | cell for cell in cells or [chosen]]
     if strategies is not None:
         every = [cell | {"strategies": listed(strategies)} for cell in every]
     fixed = {
@@ -173,6 +175,12 @@ def compare_cells(
     for settings in every:
         check(settings, drafted)
     llm = models.open()
+    if llm.exact and any(settings["verification"] == "rejection" for settings in every):
+        typer.echo(
+            "note: exact decoding cuts the trees of drafts to rows whose bits are known; the "
+            "paper's trees need --no-exact, which costs the rejection verifier nothing",
+            err=True,
+        )
     folder = results_folder(output, resume, "trees")
     reports = []
     for settings in every:

@@ -70,12 +70,12 @@ class Scheduled(Scheduler):
         if overlap not in (True, False, "auto"):
             raise OptionError(f"overlap={overlap!r} must be 'auto', True or False")
         self.queue, self.verify = queue, verify
-        self.decides = overlap == "auto"  # by where the target is
+        self.automatic = overlap == "auto"  # by where the target is
         self.overlap = overlap is True
         self.round: set[int] = set()  # requests of the queue that are still to be verified
 
     def begin(self, device: str, processes: int) -> None:
-        if self.decides:
+        if self.automatic:
             self.overlap = device != "cpu" and processes == 1
 
     def turns(self, asking: dict[str, list[ActiveRequest]]) -> dict[str, list[ActiveRequest]]:

@@ -48,7 +48,7 @@ class Comparison:
     verification: str = "seeded"
     driving: Mapping[str, Any] = field(default_factory=dict)
     doing: str = ""
-    said: float = field(default_factory=time.monotonic, init=False)  # when progress was a line
+    last_line: float = field(default_factory=time.monotonic, init=False)  # seconds, of progress
     warm: set[str] = field(default_factory=set, init=False)  # strategies that have searched
 
     @property
@@ -91,9 +91,9 @@ class Comparison:
         """Tell a progress bar what is done; where there is none, a line now and then."""
         self.doing = doing
         now = time.monotonic()
-        if not BARS.possible() and now - self.said >= REPEAT_SECONDS:
+        if not BARS.possible() and now - self.last_line >= REPEAT_SECONDS:
             say(doing)
-            self.said = now
+            self.last_line = now
 
     def _order(self, number: int) -> list[str]:
         """The strategies in an order that is drawn for the question."""
