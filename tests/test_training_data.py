@@ -56,7 +56,8 @@ def test_what_is_written_is_read_back(tmp_path):
     ]
     digest = write_shard(tmp_path / "shard-00000.parquet", rows)
     manifest = Manifest(tmp_path / "new", {"block": 2})
-    manifest.add({"file": "../shard-00000.parquet", "sha256": digest})
+    entry = {"counts": {"prompts": 2, "generated tokens": 4}, "seconds": 1.0}
+    manifest.add({"file": "../shard-00000.parquet", "sha256": digest} | entry)
     found = Trajectories(tmp_path / "new")
     assert [found.row(place) for place in range(len(found))] == rows
     assert found.lengths() == [5, 2]
@@ -152,6 +153,30 @@ def test_all_or_none_of_the_prompts_are_the_students(llm):
     large = [prompt_module.NamedPrompt("a", [1], Row(0, [1], [10**6], 4, [[]]))]
     with pytest.raises(OptionError, match="hold token 1000000"):
         list(collect(llm, large, Path("x"), SETTINGS, {}))
+
+
+def test_the_first_rows_that_hold_so_many_trajectories(tmp_path):
+    tokens = [[1, 2], [3, 4]]
+    rows = [
+        Row(number, [1], [3, 4], 2, trajectories)
+        for number, trajectories in enumerate([[tokens], [[], tokens, tokens], [[]], [tokens]])
+    ]
+    digests = {
+        f"{name}.parquet": write_shard(tmp_path / f"{name}.parquet", rows[part])
+        for name, part in (("a", slice(0, 2)), ("b", slice(2, 4)))
+    }
+    manifest = Manifest(tmp_path / "new", {"block": 2})
+    for name, digest in digests.items():
+        counts = {"prompts": 3, "generated tokens": 10}
+        manifest.add({"file": f"../{name}", "sha256": digest, "counts": counts, "seconds": 1.5})
+    sizes = {limit: len(Trajectories(tmp_path / "new", limit)) for limit in range(5)}
+    assert sizes == {0: 4, 1: 1, 2: 2, 3: 2, 4: 4}
+    assert Trajectories(tmp_path / "new", 2).num_trajectories == 3
+    whole = Trajectories(tmp_path / "new")
+    assert whole.collecting == {"prompts": 6, "generated_tokens": 20, "seconds": 3.0}
+    assert whole.num_trajectories == 4
+    with pytest.raises(OptionError, match="--trajectories 5"):
+        Trajectories(tmp_path / "new", 5)
 
 
 def test_damaged_shards_are_not_read(llm, tmp_path):

@@ -22,7 +22,7 @@ VALUES = {
     "k_config": "5,1", "max_loss": 0.2, "max_tokens": 55, "methods": "jacobi:window=3",
     "option": "nodes=3", "peers": "hf-float32", "search": "best_first", "stop": "=",
     "strategies": "serial",
-    "tasks": "sql", "temperature": 0.77, "thoughts": 7, "top_p": 0.66,
+    "tasks": "code/source", "temperature": 0.77, "thoughts": 7, "top_p": 0.66,
     "trigger": "So it is", "unchanged": 7, "window": 77,
 }  # fmt: skip
 # what the commands themselves do with results; no seam below sees them

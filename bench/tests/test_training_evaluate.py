@@ -8,23 +8,28 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from leapdecode import SamplingParams
 from leapdecode.cli.app import app
 from leapdecode.cli.cllm import show_view
 from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
+from leapdecode.training.collect import Collecting
 from leapdecode.training.curves import FIELDS, Curves
-from leapdecode.training.trajectories import phenomena, stationary
+from leapdecode.training.trajectories import Continuation, phenomena, stationary, trajectories
+from leapdecode_bench.measure.bench import Workload
 from leapdecode_bench.measure.cllm.evaluate import (
     BESIDE,
     bench_of,
     check_same_tokens,
+    profile,
 )
-from leapdecode_bench.measure.cllm.page import block_of
+from leapdecode_bench.measure.cllm.page import HOW_TO_READ, block_of, figures_of
 from leapdecode_bench.measure.cllm.summary import collapsed, document, rows_of, training_cost
 from leapdecode_bench.measure.pages import States, markdown, webpage
-from leapdecode_bench.measure.perplexity import answer_perplexity
-from leapdecode_bench.measure.records import Record
+from leapdecode_bench.measure.perplexity import answer_perplexity, perplexity
+from leapdecode_bench.measure.records import LOOPING, Record
 from leapdecode_bench.measure.results import Entry
+from leapdecode_bench.tasks.registry import find
 
 FIXED = [1, 2, 3, 4]
 
@@ -55,9 +60,48 @@ def test_what_every_iteration_fixes_counts_as_fast_forwarded():
     slow = [[9] * 4, [1, 9, 9, 9], [1, 2, 9, 9], [1, 2, 3, 9], FIXED]
     found = phenomena([slow, []])
     assert (found.fast_forwarded, found.stationary, found.blocks) == (1.0, 0.0, 1)
+    # what one forward guesses whole takes a second that confirms it
+    assert phenomena([[[9] * 4, FIXED]]).fast_forwarded == 2.0
+    assert phenomena([[[1, 2, 3, 9], FIXED]]).forwards == 1  # the token behind what is right
     found = phenomena([slow, [[9] * 4, FIXED], [FIXED]])
-    assert found.fast_forwarded == 12 / 6  # a guess that is right takes a forward to be seen so
-    assert found.iterations == 2
+    assert found.fast_forwarded == 12 / 7
+    assert found.forwards == 7 / 3
+
+
+def test_fast_forwarded_tokens_are_those_per_forward_of_jacobi_decoding_in_blocks(llm):
+    """From the same guesses. The prompt is one token, of which every guess is made."""
+    prompt = [llm.tokenizer(" 1")["input_ids"][-1]]
+    sampling = SamplingParams(max_tokens=8, ignore_eos=True)
+    options = {"method": "jacobi", "block": 8, "budget": None, "sampling": sampling}
+    decoded = llm.generate(prompt, **options)
+    (blocks,) = trajectories(llm.runner, [Continuation(0, prompt, decoded.token_ids)], 8)
+    found = phenomena(blocks)
+    stats = decoded.stats
+    assert found.forwards == stats.target_forwards - stats.prefill_forwards
+    assert found.fast_forwarded == stats.tokens_per_forward
+
+
+def test_a_profile_is_of_the_texts_that_are_measured(llm):
+    """With the workload's own limit and stops, and the bench's where it has none."""
+    prompts = [llm.tokenizer(text)["input_ids"] for text in find("sql").prompts(2)]
+    counting = Collecting(4, batch_size=2)
+    usual = SamplingParams(max_tokens=12)
+
+    def profiled(workload):
+        return profile(llm, "demo", workload, [], counting, usual)
+
+    def blocks_of(sampling):
+        results = llm.generate(prompts, method="autoregressive", sampling=sampling)
+        return sum(-(-len(result.token_ids) // 4) for result in results)
+
+    own = SamplingParams(max_tokens=30, stop=(" FROM",))
+    for sampling in (None, own):
+        found = profiled(Workload("sql", prompts, sampling=sampling))
+        assert found.phenomena.blocks + found.dropped == blocks_of(sampling or usual)
+    assert blocks_of(own) < blocks_of(SamplingParams(max_tokens=30))
+    passages = ["One day it rained.", "Nobody knew why."]
+    with_texts = profiled(Workload("set", prompts, passages=passages))
+    assert with_texts.perplexity == perplexity(llm, passages)
 
 
 def record(contender, seconds, score, repeated=0.0, unit=0):
@@ -130,6 +174,28 @@ def test_what_training_took_adds_up_the_clocks_of_resumed_runs(tmp_path):
         curves.add(line | {"step": step, "seconds": seconds, "tokens": 10, "learnt": 3})
     cost = training_cost(tmp_path)
     assert (cost["seconds"], cost["steps"], cost["tokens"]) == (9.0 + 7.0, 4, 40)
+    assert cost["share"] == 40 / 1e12
+    assert training_cost(tmp_path, 400)["share"] == 0.1
+
+
+def test_the_page_names_the_threshold_of_looping():
+    assert f"more than {LOOPING:.0%} of 4-grams" in HOW_TO_READ[0]
+
+
+def test_models_are_drawn_at_the_size_they_were_trained_on():
+    def row(model, block, trained):
+        return {
+            "model": model, "task": "sql", "decoding": f"jacobi:block={block}", "quality": 0.5,
+            "speedup": 1.5, "tokens_per_forward": 2.0, "trained_block": trained,
+        }  # fmt: skip
+
+    own = [row("a", 8, 8), row("b", 16, 16), row("base", 8, 0)]
+    assert set(figures_of({"rows": own})) == {"trained-blocks"}
+    _, draw = figures_of({"rows": own})["trained-blocks"]
+    sizes = [list(line.get_xdata()) for line in draw().axes[0].lines]
+    assert [8, 16] in sizes
+    several = [row("a", 8, 8), row("a", 16, 8)]
+    assert set(figures_of({"rows": several})) == {"blocks"}
 
 
 def test_blocks_are_read_off_labels():
@@ -196,7 +262,12 @@ def test_the_command_shows_a_collapsed_model_resumes_and_refuses_other_settings(
     assert not base["collapsed"]
     assert plain["perplexity"] > 5 * base["perplexity"]
     assert base["speedup"] == 1.0
-    assert report["cost"][str(trained)]["steps"] == 12
+    cost = report["cost"][str(trained)]
+    assert cost["steps"] == 12
+    assert cost["collecting"]["prompts"] == 2
+    assert cost["collecting"]["generated_tokens"] == 32
+    assert cost["trajectories"] == 2
+    assert {row["block"] for row in report["rows"]} == {16}
     page = (tmp_path / "report" / "report.html").read_text()
     assert "model has collapsed on sql" in page
     assert page.count("<svg") == 1
@@ -221,6 +292,7 @@ def test_the_command_shows_a_collapsed_model_resumes_and_refuses_other_settings(
         (("-m", "x", "--also", "y/x", "--output", "z"), "two models are called x"),
         (("-m", "x", "--blocks", "8,a", "--output", "z"), "--blocks 8,a must list whole numbers"),
         (("-m", "x", "--blocks", "1", "--output", "z"), "of at least 2"),
+        (("-m", "x", "--pretraining-tokens", "0", "--output", "z"), "must be greater than 0"),
         (("-m", "x", "--task", "sqll", "--output", "z"), "did you mean 'sql'"),
         (("-m", "x", "--methods", "jacobbi", "--output", "z"), "did you mean 'jacobi'"),
     ],

@@ -12,6 +12,8 @@ from leapdecode.cli.model_options import DeviceOption, ModelOption, TrustOption
 from leapdecode.cli.options import JsonOption, stated
 from leapdecode.errors import OptionError
 
+AR_WEIGHT = 10.0  # as `training.losses` has it
+
 
 @reports_errors
 def train(
@@ -27,8 +29,8 @@ def train(
     divergence: Annotated[str, typer.Option(help="forward-kl, reverse-kl or jsd")] = "forward-kl",
     beta: Annotated[float | None, typer.Option(help="beta of jsd; by default 0.5")] = None,
     ar_weight: Annotated[
-        float, typer.Option(help="weight of the AR loss, the paper's omega")
-    ] = 1.0,
+        float, typer.Option(help="weight of the AR loss, the paper's omega (Table 6 has 1 and 10)")
+    ] = AR_WEIGHT,
     reduction: Annotated[
         str, typer.Option(help="mean over positions, or sum over them as in the paper's equations")
     ] = "mean",
@@ -50,6 +52,9 @@ def train(
     window: Annotated[
         int | None, typer.Option(help="blocks in a row, under jacobi-forcing; by default 4")
     ] = None,
+    trajectories: Annotated[
+        int, typer.Option(help="train on the first N trajectories of the data; 0: on all (Table 4)")
+    ] = 0,
     epochs: Annotated[int, typer.Option(help="passes over the trajectories")] = 1,
     max_steps: Annotated[int, typer.Option(help="most training steps; 0: no limit")] = 0,
     learning_rate: Annotated[
@@ -102,7 +107,7 @@ def train(
 
       leapdecode cllm train --data trajectories --output model --resume
 
-      leapdecode cllm train -m path/to/model --data data --output model --lora --bf16 --ar-weight 10
+      leapdecode cllm train -m path/to/model --data data --output model --lora --bf16 --ar-weight 1
 
       leapdecode cllm train --data trajectories --recipe jacobi-forcing --output model
     """
@@ -121,7 +126,8 @@ def train(
     settings = Training(
         epochs, max_steps, learning_rate, warmup, weight_decay, max_grad_norm, batch_size,
         accumulate, bf16, dtype, gradient_checkpointing, lora, save_every=save_every, keep=keep,
-        seed=seed, objective=objective, draws=draws, **stated(lora_rank=lora_rank),
+        seed=seed, objective=objective, draws=draws, trajectories=trajectories,
+        **stated(lora_rank=lora_rank),
     )  # fmt: skip
     facts = run_training(model, data, folder, settings, device, trust_remote_code, resume)
     if not is_first_process():

@@ -139,6 +139,7 @@ def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shar
     results = continuations(llm, [prompt.ids for _, prompt in fitting], settings)
     kept = []
     for (number, prompt), result in zip(fitting, results, strict=True):
+        counts["generated tokens"] += len(result.token_ids)
         fault = settings.cleaning.fault(result.token_ids, result.text)
         counts[fault or "kept"] += 1
         if not fault:
@@ -169,8 +170,13 @@ def tree_runner(llm: LLM) -> Runner:
     return llm.runner
 
 
-def continuations(llm: LLM, prompts: Sequence[Sequence[int]], settings: Collecting) -> list[Result]:
-    """The plain greedy continuation of every prompt."""
+def continuations(
+    llm: LLM,
+    prompts: Sequence[Sequence[int]],
+    settings: Collecting,
+    sampling: SamplingParams | None = None,
+) -> list[Result]:
+    """The plain continuation of every prompt: greedy, or as `sampling` says, with its stops."""
     if not prompts:
         return []
     # keys and values of an earlier shard could change bits of this one
@@ -179,7 +185,7 @@ def continuations(llm: LLM, prompts: Sequence[Sequence[int]], settings: Collecti
     results: list[Result] = llm.generate(
         texts,
         method=settings.method,
-        sampling=SamplingParams(max_tokens=settings.max_tokens),
+        sampling=sampling or SamplingParams(max_tokens=settings.max_tokens),
         batch_size=settings.batch_size,
     )
     return results

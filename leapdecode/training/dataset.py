@@ -149,13 +149,30 @@ def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) 
         )
 
 
-class Trajectories:
-    """The rows of a folder of shards, read as they are asked for.
+def collecting_cost(shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What shards took to collect, from their entries in the manifest."""
+    counts = [shard["counts"] for shard in shards]
+    return {
+        "prompts": sum(count["prompts"] for count in counts),
+        "generated_tokens": sum(count.get("generated tokens", 0) for count in counts),
+        "seconds": round(sum(shard["seconds"] for shard in shards), 3),
+    }
 
-    Raises `ResultsError` for a folder that holds none, or damaged ones.
+
+class Trajectories:
+    """The rows of a folder of shards, read as they are asked for: all, or the first ones, which
+    hold `limit` trajectories.
+
+    Raises `ResultsError` for a folder that holds none, or damaged ones, and `OptionError` where it
+    holds fewer trajectories than `limit`.
+
+    Attributes:
+        num_trajectories: of the rows, but those of dropped blocks.
+        collecting: what the whole folder took to collect (CLLM, Table 8): "prompts",
+            "generated_tokens", dropped responses included, "seconds" of all processes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limit: int = 0) -> None:
         reader = parquet()
         import pyarrow as pa
 
@@ -174,11 +191,37 @@ class Trajectories:
         self.table: Any = pa.concat_tables(tables) if tables else None
         if not len(self):
             raise ResultsError(f"{folder} holds no trajectories yet; go on with --resume")
+        self.collecting = collecting_cost(document["shards"])
+        totals = self._trajectories_so_far()
+        self.num_trajectories = int(totals[-1])
+        if limit > self.num_trajectories:
+            raise OptionError(
+                f"--trajectories {limit}: {folder} holds {self.num_trajectories}; collect more, or "
+                "ask for fewer"
+            )
+        if limit:
+            count = int((totals < limit).sum()) + 1
+            self.table = pa.concat_tables(tables).slice(0, count)
+            self.num_trajectories = int(totals[count - 1])
         digests = [shard["sha256"] for shard in document["shards"]]
         self.fingerprint = hashlib.sha256(json.dumps(digests).encode()).hexdigest()[:16]
 
     def __len__(self) -> int:
         return 0 if self.table is None else int(self.table.num_rows)
+
+    def _trajectories_so_far(self) -> Any:
+        """How many trajectories the rows up to each hold, as a NumPy array; empty ones, of dropped
+        blocks, do not count.
+        """
+        import numpy as np
+        from pyarrow import compute
+
+        column = self.table["trajectories"].combine_chunks()
+        rows = compute.list_parent_indices(column).to_numpy(zero_copy_only=False)
+        states = compute.list_value_length(compute.list_flatten(column)).to_numpy(
+            zero_copy_only=False
+        )
+        return np.bincount(rows[states > 0], minlength=len(self)).cumsum()
 
     def row(self, index: int) -> Row:
         """The row at an index, in the order of the prompts."""

@@ -29,6 +29,7 @@ from leapdecode.model.frequent_head import write_tokens
 from leapdecode.model.runner import Runner
 from leapdecode.training.cleaning import Cleaning
 from leapdecode.training.dataset import Trajectories, check_same
+from leapdecode.training.losses import Objective
 from leapdecode.training.train import Training, train
 from leapdecode.training.trainer import PROVENANCE, OnStep
 
@@ -42,8 +43,13 @@ SIZE = "size.json"  # of the draft that training starts from; written last
 # a draft guesses whatever its target says, repetitions too
 EVERYTHING = Cleaning(repeated_tokens=1.0, repeated_run=1 << 30, repeated_sentences=1 << 30)
 TRAINING = Training(
-    epochs=4, learning_rate=1e-3, warmup=0.05, batch_size=16, frozen_embeddings=True
-)  # the AR loss has weight 1
+    epochs=4,
+    learning_rate=1e-3,
+    warmup=0.05,
+    batch_size=16,
+    frozen_embeddings=True,
+    objective=Objective(ar_weight=1.0),  # the only loss
+)
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,14 @@ from leapdecode.training.trainer import (
 
 RUN = "run.json"
 # settings that may differ between the parts of one run
-VOLATILE = ("argv", "save_every", "keep", "revision", "threads", "device")
+VOLATILE = ("argv", "collecting", "save_every", "keep", "revision", "threads", "device")
 RANK = 16  # of low-rank adapters
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained; the paper's settings are the defaults (section 4).
+    """How a model is trained. The defaults of learning rate, warm-up and epochs are those of the
+    training script that the paper's authors published; the paper itself states none.
 
     Attributes:
         epochs: passes over the rows, each with states drawn anew.
@@ -58,6 +59,7 @@ class Training:
         frozen_embeddings: leave embeddings, and a head that shares them, as they are.
         save_every: steps between checkpoints; `keep`: how many of them stay.
         seed: of the order of rows and of the states that are drawn.
+        trajectories: train on the first rows that hold so many; 0 is all (CLLM, Table 4).
     """
 
     epochs: int = 1
@@ -79,6 +81,7 @@ class Training:
     objective: Objective = field(default_factory=Objective)
     draws: Draws = field(default_factory=Draws)
     frozen_embeddings: bool = False
+    trajectories: int = 0
 
     def __post_init__(self) -> None:
         if self.lora_rank != RANK and not self.lora:
@@ -90,6 +93,8 @@ class Training:
             raise OptionError(f"--learning-rate {self.learning_rate} must lie between 0 and 1")
         if not 0 <= self.warmup < 1:
             raise OptionError(f"--warmup {self.warmup} must be a share of the steps, below 1")
+        if self.trajectories < 0:
+            raise OptionError(f"--trajectories {self.trajectories} must be at least 0")
         if self.max_steps < 0 or self.weight_decay < 0 or self.max_grad_norm < 0:
             raise OptionError("--max-steps, --weight-decay and --max-grad-norm are at least 0")
 
@@ -113,11 +118,14 @@ def train(
     values, on the main process. Returns what provenance.json holds. Raises `OptionError` where
     `folder` holds another run, or one that is to be resumed with other settings.
     """
-    rows = Trajectories(data)
+    rows = Trajectories(data, settings.trajectories)
     run = {
         "model": model,
         "data": rows.fingerprint,
         "collected": rows.settings,
+        "rows": len(rows),
+        "num_trajectories": rows.num_trajectories,
+        "collecting": rows.collecting,
         **asdict(settings),
         **(described or {}),
     }

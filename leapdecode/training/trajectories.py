@@ -162,16 +162,18 @@ class Phenomena:
     over blocks.
 
     Attributes:
-        fast_forwarded: tokens that an iteration fixes, the one included that every iteration fixes.
+        fast_forwarded: tokens of a block per forward, the one included that every forward fixes.
+            As in decoding, a token counts where a forward has shown it to be right, so a block that
+            one forward guesses whole takes a second that confirms it.
         stationary: tokens of a block that became right while a wrong token stood before them, and
             stayed right to the end.
-        iterations: of a block, to its fixed point.
+        forwards: of a block, until all its tokens are known to be right.
         blocks: how many there were.
     """
 
     fast_forwarded: float
     stationary: float
-    iterations: float
+    forwards: float
     blocks: int
 
 
@@ -179,15 +181,26 @@ def phenomena(trajectories: Iterable[Trajectory]) -> Phenomena:
     """The means over trajectories; empty ones, of dropped blocks, are left out."""
     kept = [trajectory for trajectory in trajectories if trajectory]
     tokens = sum(len(trajectory[-1]) for trajectory in kept)
-    # a guess that is right at once takes an iteration, too
-    iterations = sum(max(len(trajectory) - 1, 1) for trajectory in kept)
+    forwards = sum(map(num_forwards, kept))
     blocks = max(len(kept), 1)
     return Phenomena(
-        tokens / max(iterations, 1),
+        tokens / max(forwards, 1),
         sum(map(stationary, kept)) / blocks,
-        iterations / blocks,
+        forwards / blocks,
         len(kept),
     )
+
+
+def num_forwards(trajectory: Trajectory) -> int:
+    """Forwards until all tokens of a block are known to be right, as `jacobi:block=N` counts them.
+
+    A forward on a state shows its right beginning to be right, and gives the token behind. So the
+    last one is that on the first state of which at most the last token is wrong.
+    """
+    fixed = trajectory[-1]
+    enough = len(fixed) - 1
+    pairs = enumerate(trajectory, 1)
+    return next(number for number, state in pairs if first_difference(state, fixed) >= enough)
 
 
 def stationary(trajectory: Trajectory) -> int:

@@ -33,7 +33,7 @@ METHODS = (
 PEERS = "other engines, by comma: hf, hf-compiled, economize, flashspec, llama_cpp=FILE"
 TASKS = (
     "TASK[/KIND], all, unguessable, lines=FILE, jsonl=FILE, mix=N:TASK+TASK, public sets as "
-    "gsm8k[=FILE]; :max_tokens=N, :temperature=T, :top_p=P"
+    "gsm8k[=FILE]; :max_tokens=N, :temperature=T, :top_p=P, :shots=N"
 )
 
 

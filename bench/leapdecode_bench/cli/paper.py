@@ -1,5 +1,6 @@
 """Presets of `leapdecode bench` that another command measures: one table of a paper each."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,13 @@ from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, find_pres
 
 # for --help
 EVERY = (*[name for name in PRESETS if name not in BY_PAIR], "ouroboros-SET-PAIR", *PAPERS)
-CLLM = "cllm-table1"
+CLLM = (
+    "cllm-table1",
+    "cllm-table1-mt-bench",
+    "cllm-table2-spider",
+    "cllm-table2-humaneval",
+    "cllm-table5",
+)  # with --baseline
 ROWS = ("serial", "serial-speculative", "scheduled")  # SEED's AR, SD or MCSD, and w. SEED
 MOST_CALIBRATING = 50  # questions; with few asked as many calibrate
 BATCH_SIZE = 8  # of trees and answers
@@ -20,7 +27,7 @@ DRAWN = ("tasks", "data", "limit", "batch_size", "seed")
 TAKES = {
     "tree compare": {*DRAWN, "max_tokens", "temperature", "top_p", "budget", "ray"},
     "fastcot compare": {*DRAWN, "max_tokens", "ray"},
-    "cllm evaluate": {*DRAWN, "methods", "rounds", "max_tokens", "baseline"},
+    "cllm evaluate": {*DRAWN, "methods", "rounds", "max_tokens", "budget", "baseline"},
 }
 
 
@@ -33,10 +40,13 @@ def run_paper(
     Raises `OptionError` for one that the measuring does not have.
     """
     if options["baseline"] is not None:
-        if preset != CLLM:
-            raise OptionError(f"--baseline goes with --preset {CLLM}, not {preset}")
+        if preset not in CLLM:
+            raise OptionError(
+                f"--baseline goes with --preset {' or '.join(CLLM)}, not {preset}; other tasks are "
+                "measured by `leapdecode cllm evaluate`"
+            )
         check_taken(stated, TAKES["cllm evaluate"], f"--preset {preset} with --baseline")
-        return _cllm(models, options, stated)
+        return _cllm(preset, models, options, stated)
     paper = PAPERS[preset]
     check_taken(
         stated, TAKES[paper.command],
@@ -61,12 +71,14 @@ def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
 
     names = []
     for task in tasks:
-        name, colon, length = task.partition(":max_tokens=")
+        setting = re.search(r":\w+=", task)
+        behind = setting.start() if setting else len(task)
+        name = task[:behind]
         if is_public(name):
             check(name, data)
             source = named(name, data)
             name = name if source.path is None else f"{name.partition('=')[0]}={source.path}"
-        names.append(f"{name}{colon}{length}")
+        names.append(f"{name}{task[behind:]}")
     return names
 
 
@@ -117,16 +129,18 @@ def _answers(
     compare_tasks(models, settings, study, tasks, output, resume, json, options["ray"])
 
 
-def _cllm(models: Models, options: Mapping[str, Any], stated: Mapping[str, str]) -> None:
+def _cllm(name: str, models: Models, options: Mapping[str, Any], stated: Mapping[str, str]) -> None:
     """CLLM: the trained model and the one that it was trained from, in the same rounds."""
     from leapdecode_bench.cli.cllm_evaluate import compare_models
+    from leapdecode_bench.measure.records import PRETRAINING_TOKENS
 
-    preset = find_preset(CLLM)
+    preset = find_preset(name)
     tasks = options["tasks"] or preset.tasks_of(models.model, options["data"], stated)
     settings = {
         "model": models.model, "baseline": options["baseline"], "also": None,
         "task": ",".join(explicit(tasks.split(","), options["data"])),
-        "methods": options["methods"] or preset.methods, "blocks": None, "block": 16,
+        "methods": options["methods"] or preset.methods, "blocks": None, "block": None,
+        "budget": options["budget"] or preset.budget, "pretraining_tokens": PRETRAINING_TOKENS,
         "limit": options["limit"], "rounds": options["rounds"],
         "batch_size": options["batch_size"] or 1,
         "max_tokens": options["max_tokens"], "seed": options["seed"],

@@ -21,15 +21,22 @@ __all__ = ["build", "check", "is_public", "set_names"]
 USER, MODEL = "USER", "ASSISTANT"  # of a model without a chat template, as Vicuna writes them
 
 
-def check(name: str, data: Path | None = None) -> None:
-    """Raise what is wrong with a set whatever the model is; at least one row must be right."""
-    load(named(name, data), 1)
+def check(name: str, data: Path | None = None, shots: int | None = None) -> None:
+    """Raise what is wrong with a set whatever the model is; at least one row must be right, and
+    there must be as many worked examples as `shots` says.
+    """
+    source = named(name, data)
+    (item, *_) = load(source, 1).items
+    if shots and source.set.prompt(item, shots) == item.body:
+        raise OptionError(f"{source.set.name} has no worked examples; leave :shots={shots} out")
 
 
 def build(
-    name: str, llm: LLM, limit: int, sampling: SamplingParams, warmup: int, data: Path | None
-) -> list[Workload]:
-    """A workload for each group of the set; of conversations every turn is a prompt.
+    name: str, llm: LLM, limit: int, sampling: SamplingParams, warmup: int, data: Path | None,
+    shots: int | None = None,
+) -> list[Workload]:  # fmt: skip
+    """A workload for each group of the set; of conversations every turn is a prompt. `shots` worked
+    examples stand before each, by default as many as the papers show.
 
     The earlier answers of a conversation are plain decoding's, made here: nothing of it is
     measured, and all methods are asked the same. Rows that cannot be decoded are left out, and
@@ -42,7 +49,7 @@ def build(
     for group in groups:
         label = f"{source.set.name}/{group}" if group else source.set.name
         items = [item for item in loaded.items if item.group == group]
-        workloads.append(_workload(label, source.set, items, llm, limit, sampling, warmup))
+        workloads.append(_workload(label, source.set, items, llm, limit, sampling, warmup, shots))
     workloads[0].notes[:0] = [f"left out: {reason}" for reason in loaded.skipped]
     return workloads
 
@@ -55,6 +62,7 @@ def _workload(
     limit: int,
     sampling: SamplingParams,
     warmup: int,
+    shots: int | None,
 ) -> Workload:
     if warmup and len(items) <= limit:
         raise OptionError(
@@ -66,11 +74,13 @@ def _workload(
     sampling_of_set = replace(sampling, stop=(*sampling.stop, *stops))
     notes = list[str]()
     prompts, items_asked, turns = _prompts(
-        label, public_set, items[:limit], llm, sampling_of_set, notes
+        label, public_set, items[:limit], llm, sampling_of_set, notes, shots
     )
     if not prompts:
         raise PromptError(f"no prompt of {label} can be decoded: {notes[0]}")
-    warmup_prompts, _, _ = _prompts(label, public_set, items[limit:], llm, sampling_of_set, notes)
+    warmup_prompts, _, _ = _prompts(
+        label, public_set, items[limit:], llm, sampling_of_set, notes, shots
+    )
     passages = [item.facts["text"] for item in items_asked if "text" in item.facts]
     return Workload(
         label,
@@ -102,6 +112,7 @@ def _prompts(
     llm: LLM,
     sampling: SamplingParams,
     notes: list[str],
+    shots: int | None,
 ) -> tuple[list[list[int]], list[Item], list[Turn]]:
     """The prompts that `llm` can decode as ids, the item of each, and of conversations the turn."""
     prompts = list[list[int]]()
@@ -109,7 +120,7 @@ def _prompts(
     turns = list[Turn]()
     for number, item in enumerate(items, 1):
         try:
-            for turn, ids in enumerate(_of_item(public_set, item, llm, sampling)):
+            for turn, ids in enumerate(_of_item(public_set, item, llm, sampling, shots)):
                 prompts.append(ids)
                 items_of_prompts.append(item)
                 if item.turns:
@@ -122,11 +133,11 @@ def _prompts(
 
 
 def _of_item(
-    public_set: PublicSet, item: Item, llm: LLM, sampling: SamplingParams
+    public_set: PublicSet, item: Item, llm: LLM, sampling: SamplingParams, shots: int | None
 ) -> list[list[int]]:
     """The prompts of an item, all of them decodable; raises `PromptError`."""
     if not item.turns:
-        return [_encoded(public_set.prompt(item), llm)]
+        return [_encoded(public_set.prompt(item, shots), llm)]
     prompts, messages = list[list[int]](), list[Mapping[str, str]]()
     for turn, question in enumerate(item.turns):
         messages.append({"role": "user", "content": question})

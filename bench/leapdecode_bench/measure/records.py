@@ -6,6 +6,7 @@ BASELINE = "autoregressive"
 # A text loops where a larger share of its 4-grams of tokens occurred before. Looping texts are
 # reported apart, because any method gains on them.
 LOOPING = 0.1
+PRETRAINING_TOKENS = 1e12  # of LLaMA-7B, which Table 9 of CLLM divides by
 COUNTS = (
     "target_forwards",
     "prefill_forwards",

@@ -31,6 +31,7 @@ MIX, SHUFFLED = "mix=", "shuffle"
 SETTINGS: dict[str, type[int] | type[float]] = {
     "max_tokens": int, "temperature": float, "top_p": float,
 }  # fmt: skip
+SHOTS = re.compile(r":shots=([^:]*)")
 SETTING = re.compile(rf":({'|'.join(SETTINGS)})=([^:]*)$")
 
 
@@ -53,7 +54,8 @@ def build(
     "lines=FILE" (a prompt a line), "jsonl=FILE" (a JSON object a line, with a field of `FIELDS`),
     or "mix=N:TASK+TASK": several tasks or public sets, N prompts of each in turn, or
     "mix=shuffle:..." in any order. ":max_tokens=N" behind a name limits its texts, ":temperature=T"
-    and ":top_p=P" say how they are sampled; in a mix each task has its own. A public set is
+    and ":top_p=P" say how they are sampled, ":shots=N" how many worked examples of a public set a
+    prompt shows; in a mix each task has its own. A public set is
     "gsm8k=FILE", or "gsm8k": from the folder `data`, or without one by name through the `datasets`
     library; its first rows are taken, and a set of several groups is a workload for each
     ("spec_bench/qa": that group).
@@ -81,9 +83,10 @@ def check_tasks(task_list: str, data: Path | None = None) -> None:
     """Raise what can be wrong with a list of names whatever the model is."""
     for part in _parts(task_list):
         for task in _mixed(part)[1] if part.startswith(MIX) else [part]:
-            name = _with_settings(task, SamplingParams())[0]
+            bare, shots = _without_shots(task)
+            name = _with_settings(bare, SamplingParams())[0]
             if public.is_public(name):
-                public.check(name, data)
+                public.check(name, data, shots)
             elif "=" in name:
                 format, _, path = name.partition("=")
                 read_prompts(format, Path(path))
@@ -120,6 +123,21 @@ def _with_settings(part: str, sampling: SamplingParams) -> tuple[str, SamplingPa
     return name, replace(sampling, **values) if values else None
 
 
+def _without_shots(part: str) -> tuple[str, int | None]:
+    """A name without its number of worked examples, and that number; None for as many as the paper
+    of the set shows.
+    """
+    setting = SHOTS.search(part)
+    if setting is None:
+        return part, None
+    if not setting[1].isdecimal():
+        raise OptionError(f"--tasks {part}: shots must be a whole number of at least 0")
+    name = part[: setting.start()] + part[setting.end() :]
+    if not public.is_public(name.partition(":")[0]):
+        raise OptionError(f"--tasks {part}: only public sets have worked examples")
+    return name, int(setting[1])
+
+
 def _of_task(
     part: str,
     llm: LLM,
@@ -130,9 +148,10 @@ def _of_task(
     data: Path | None,
 ) -> list[Workload]:
     """The workloads of a name with its settings: one, or one for each group of a public set."""
-    name, own_sampling = _with_settings(part, sampling)
+    bare, shots = _without_shots(part)
+    name, own_sampling = _with_settings(bare, sampling)
     if public.is_public(name):
-        workloads = public.build(name, llm, limit, own_sampling or sampling, warmup, data)
+        workloads = public.build(name, llm, limit, own_sampling or sampling, warmup, data, shots)
         settings = part[len(name) :]
         return [replace(workload, name=workload.name + settings) for workload in workloads]
     workload = _build(name, llm, limit, seed, own_sampling or sampling, warmup)

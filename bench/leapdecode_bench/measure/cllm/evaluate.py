@@ -24,7 +24,7 @@ from leapdecode.training.trajectories import (
 )
 from leapdecode_bench.measure.bench import Bench
 from leapdecode_bench.measure.contenders import Ours
-from leapdecode_bench.measure.perplexity import answer_perplexity
+from leapdecode_bench.measure.perplexity import answer_perplexity, perplexity
 from leapdecode_bench.measure.public import is_public
 from leapdecode_bench.measure.records import BASELINE
 from leapdecode_bench.tasks.registry import find
@@ -79,27 +79,31 @@ class Profile:
     Attributes:
         phenomena: of the blocks of its own responses.
         dropped: blocks that no trajectory was found for, as two tokens were nearly tied.
-        perplexity: of the task's right answers behind their prompts, per token; None where the
-            task has none.
+        block: tokens of a block.
+        perplexity: per token, of a public set's whole texts (CLLM, Table 5), or of the task's right
+            answers behind their prompts; None where there are neither.
         view: its first trajectory.
     """
 
     phenomena: Phenomena
     dropped: int
+    block: int
     perplexity: float | None
     view: View
 
 
 def profile(
     llm: LLM, name: str, workload: Workload, answers: Sequence[str], settings: Collecting,
-    tick: Callable[[], None] = lambda: None,
+    sampling: SamplingParams, tick: Callable[[], None] = lambda: None,
 ) -> Profile:  # fmt: skip
-    """The profile of a model on a task's prompts; `tick` is called behind every batch."""
+    """The profile of a model on a task's prompts, of the texts that a bench measures: they end as
+    the workload's own sampling says, or else `sampling`. `tick` is called behind every batch.
+    """
     blocks = list[Trajectory]()
     size = settings.batch_size
     for start in range(0, len(workload.prompts), size):
         prompts = workload.prompts[start : start + size]
-        results = continuations(llm, prompts, settings)
+        results = continuations(llm, prompts, settings, workload.sampling or sampling)
         texts = [
             Continuation(start + number, prompt, result.token_ids)
             for number, (prompt, result) in enumerate(zip(prompts, results, strict=True))
@@ -115,9 +119,11 @@ def profile(
         states_as_texts(llm.tokenizer, first),
     )
     dropped = sum(not trajectory for trajectory in blocks)
-    return Profile(
-        phenomena(blocks), dropped, answer_perplexity(llm, workload.prompts, answers), view
-    )
+    if workload.passages:
+        of_texts = perplexity(llm, workload.passages)
+    else:
+        of_texts = answer_perplexity(llm, workload.prompts, answers)
+    return Profile(phenomena(blocks), dropped, settings.block, of_texts, view)
 
 
 def answers_of(name: str, limit: int, seed: int) -> list[str]:
@@ -135,7 +141,8 @@ def described(profile: Profile) -> dict[str, Any]:
     return {
         "fast_forwarded": profile.phenomena.fast_forwarded,
         "stationary": profile.phenomena.stationary,
-        "block_iterations": profile.phenomena.iterations,
+        "block": profile.block,
+        "block_forwards": profile.phenomena.forwards,
         "blocks": profile.phenomena.blocks,
         "blocks_dropped": profile.dropped,
         "perplexity": profile.perplexity,

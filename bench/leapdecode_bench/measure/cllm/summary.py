@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from leapdecode.training import curves
 from leapdecode_bench.measure.cllm.evaluate import BESIDE
-from leapdecode_bench.measure.records import BASELINE, LOOPING, Record
+from leapdecode_bench.measure.records import BASELINE, LOOPING, PRETRAINING_TOKENS, Record
 from leapdecode_bench.measure.summary import Labelled, complete
 from leapdecode_bench.measure.summary import rows_of as measured
 
@@ -20,6 +21,7 @@ KEPT = (
 )  # fmt: skip
 # a model is collapsed where its own plain texts have lost more than these over the baseline's
 HALF, LOOPS = 0.5, 0.2
+PROVENANCE = "provenance.json"
 
 Profiles = Mapping[tuple[str, str], dict[str, Any]]  # by model and task
 
@@ -81,8 +83,14 @@ def collapsed(row: Mapping[str, Any], plain: Mapping[str, Any]) -> bool:
     return plain["quality"] is not None and row["quality"] < HALF * plain["quality"]
 
 
-def training_cost(folder: Path) -> dict[str, Any] | None:
-    """What the training in `folder` took (CLLM, Table 9), from its loss curves; None without."""
+def training_cost(
+    folder: Path, pretraining_tokens: float = PRETRAINING_TOKENS
+) -> dict[str, Any] | None:
+    """What the training in `folder` took, from its loss curves; None without.
+
+    "share" is of `pretraining_tokens` (CLLM, Table 9). "trajectories" is how many it learned from,
+    "collecting" what these took (Table 8): None where provenance.json does not say.
+    """
     lines = curves.read(folder)
     if not lines:
         return None
@@ -90,10 +98,16 @@ def training_cost(folder: Path) -> dict[str, Any] | None:
     for line, after in zip(lines, [*lines[1:], None], strict=True):
         if after is None or after["seconds"] < line["seconds"]:  # the clock of a resumed run
             seconds += line["seconds"]
+    tokens = int(sum(line["tokens"] for line in lines))
+    path = folder / PROVENANCE
+    provenance = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return {
         "steps": int(lines[-1]["step"]),
         "epochs": lines[-1]["epoch"],
-        "tokens": int(sum(line["tokens"] for line in lines)),
+        "tokens": tokens,
+        "share": tokens / pretraining_tokens,
+        "trajectories": provenance.get("num_trajectories"),
+        "collecting": provenance.get("collecting"),
         "learnt": int(sum(line["learnt"] for line in lines)),
         "seconds": seconds,
     }
