@@ -70,6 +70,19 @@ def test_a_bench_is_measured_by_the_first_process(tmp_path):
     assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
+def test_trees_are_compared_by_the_first_process(tmp_path):
+    options = ["--strategies", "serial,scheduled:verify=1", "--k-config", "2,1"]
+    limits = ["--limit", 1, "--depth", 1, "--thoughts", 1, "--max-tokens", 6]
+    numbers = ["--no-exact", "--dtype", "float64", "--budget", "none"]
+    folder = ["--output", tmp_path, "--json"]
+    done = torchrun("-m", "leapdecode", "tree", "compare", *options, *limits, *numbers, *folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(done.stdout)
+    assert [row["texts_equal_to_serial"] for row in report["rows"]] == [True, True]
+    assert len((tmp_path / "trees.jsonl").read_text().splitlines()) == 2
+
+
 STARTED = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "RANK": "0"}
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from leapdecode.cli.app import app
+from leapdecode.model import embedded
 from leapdecode.reasoning.draw import picture, terminal, webpage
 from leapdecode.reasoning.tree import Counts, Node, Tree
 
@@ -207,3 +208,15 @@ def test_a_question_may_come_through_a_pipe():
     assert shown[0].rstrip() == "Tom has 3 pens. How many are left?"
     assert shown[-1] == "score: not scored"
     assert done.stderr.decode().startswith("0 thoughts")
+
+
+def test_evaluations_that_cannot_be_read_are_said(tmp_path):
+    """The embedded pair cannot vote."""
+    model = embedded.checked("draft")
+    done = told(
+        "Why?", "-m", str(model), "--evaluator", "vote", "--depth", "2", "--thoughts", "1",
+        "--max-tokens", "6", "--strategy", "batched", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["counts"]["undecided"] == 1
+    assert "in 1 steps of the search no evaluation could be read" in done.stderr

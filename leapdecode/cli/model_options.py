@@ -168,7 +168,7 @@ class Models:
         if several and not split:
             raise OptionError(
                 "this command runs in one process; "
-                "torchrun serves generate, bench, doctor and cllm train"
+                "torchrun serves generate, bench, tree compare, doctor and cllm train"
             )
         _show_log()
         with Waiting("importing torch and transformers"):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import print_json, print_page, reports_errors
-from leapdecode.cli.model_options import Models, takes_model
+from leapdecode.cli.model_options import Models, first_process, processes, takes_model
 from leapdecode.cli.options import (
     JsonOption,
     RayOption,
@@ -174,7 +174,13 @@ def compare_cells(
     drafted = models.has_draft
     for settings in every:
         check(settings, drafted)
-    llm = models.open()
+    if processes() > 1 and ray:
+        raise OptionError("--ray needs the whole model in one process; leave torchrun out")
+    llm = models.open(split=True)
+    if not first_process():
+        for settings in every:
+            follow(comparison(llm, settings, drafted))
+        return
     if llm.exact and any(settings["verification"] == "rejection" for settings in every):
         typer.echo(
             "note: exact decoding cuts the trees of drafts to rows whose bits are known; the "
@@ -198,6 +204,12 @@ def compare_cells(
     say_undecided(max((row["counts"]["undecided"] for row in rows), default=0))
     if any(row["texts_equal_to_serial"] is False for row in rows):
         raise typer.Exit(1)
+
+
+def follow(comparing: Any) -> None:
+    """Search what the first process measures, in a process that shares the model with it."""
+    for _ in comparing.run(set()):
+        pass
 
 
 def check(settings: Mapping[str, Any], drafted: bool) -> None:

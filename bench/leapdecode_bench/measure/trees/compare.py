@@ -65,8 +65,9 @@ class Comparison:
         """The records that are missing, with their trees.
 
         A level of a tree is searched before, unmeasured: what is measured at first use is then
-        known.
+        known. Where processes share the model, all do what the first one's `done` lacks.
         """
+        done = self.llm.ranks.agreed(done)
         missing = [
             (number, strategy)
             for number in range(len(self.questions))
