@@ -3,6 +3,7 @@
 import csv
 import json
 
+import public_files
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -297,3 +298,33 @@ def test_a_saved_dataset_is_read_like_a_file(tmp_path):
         found = load(Source(find("gsm8k"), path=tmp_path / folder), 9)
         assert found.items == wanted.items
         assert "row 3" in found.skipped[0]
+
+
+def test_shots_behind_a_name_say_how_many_worked_examples_are_shown(llm, tmp_path):
+    path, _ = public_files.gsm8k(tmp_path)
+
+    def prompts(setting):
+        tasks = f"gsm8k={path}{setting}"
+        check_tasks(tasks)
+        (workload,) = build(tasks, llm, 1, 0, SHORT)
+        assert workload.name == f"gsm8k{setting}"
+        return llm.tokenizer.decode(workload.prompts[0])
+
+    counts = {shots: prompts(f":shots={shots}").count("Question:") for shots in (0, 1)}
+    assert counts == {0: 1, 1: 2}
+    assert prompts(":shots=0:max_tokens=4") == prompts(":max_tokens=4:shots=0")
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("gsm8k={gsm8k}:shots=9", "8 worked examples, not 9"),
+        ("gsm8k={gsm8k}:shots=few", "shots must be a whole number"),
+        ("humaneval={humaneval}:shots=1", "humaneval has no worked examples"),
+        ("math:shots=1", "only public sets have worked examples"),
+    ],
+)
+def test_wrong_shots_are_refused_before_a_model_is_loaded(setting, told, tmp_path):
+    files = {name: getattr(public_files, name)(tmp_path)[0] for name in ("gsm8k", "humaneval")}
+    with pytest.raises(OptionError, match=told):
+        check_tasks(setting.format(**files))
