@@ -11,7 +11,7 @@ from leapdecode.methods.context import MethodContext
 from leapdecode.methods.jacobi import FILL, Jacobi
 from leapdecode.model.runner import Runner
 from leapdecode.reasoning.fastcot.answering import Plan, Reply, ask_answer
-from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, Glimpse, glimpse_of
+from leapdecode.reasoning.fastcot.glimpse import AnswerBranch, Glimpse, QuestionJacobi, glimpse_of
 from leapdecode.reasoning.fastcot.trigger import trigger_of
 
 
@@ -65,6 +65,36 @@ def test_guesses_that_no_forward_updated_are_no_part_of_a_glimpse(runner):
     assert seen[0] == (method.window, 0, 0)
     assert all(fill + glimpse == 4 and glimpse == updated for fill, glimpse, updated in seen[1:])
     assert seen[1][2] > 0
+
+
+def test_guesses_are_a_window_of_the_papers_buffer(runner):
+    """A mutant: refills go on with the question's next token, whatever their position."""
+    question = list(range(40, 53))
+    windows = []
+
+    class Watched(QuestionJacobi):
+        def guess(self, sequence):
+            tree = super().guess(sequence)
+            windows.append((len(sequence.generated), list(self.guesses)))
+            return tree
+
+    method = Watched(window=5, initial="prompt", refill="prompt", question=question)
+    choices = []
+
+    def watch(sequence, tree, verdict, output):
+        choices.append((len(sequence.generated) - len(verdict.tokens), list(verdict.choices)))
+
+    sampling = SamplingParams(max_tokens=20, ignore_eos=True)
+    finish(runner, None, [Request([1, 2, 3], sampling, method, watch=watch)])
+    buffer = [question[position % len(question)] for position in range(60)]
+    refilled = 0
+    for (begin, window), (first, chosen) in zip(windows, choices, strict=True):
+        assert begin == first
+        assert window == buffer[begin : begin + 5]
+        evaluated = [choice for choice in chosen if choice >= 0]  # of the root and the guesses
+        buffer[begin : begin + len(evaluated)] = evaluated
+        refilled += begin > 0
+    assert refilled > 5
 
 
 def test_the_likeliest_chain_is_a_glimpse():

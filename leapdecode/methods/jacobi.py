@@ -40,13 +40,15 @@ class Jacobi(Method):
     updated: int = field(default=0, init=False)  # guesses that are choices of the target
     trajectory: list[list[int]] = field(default_factory=list, init=False)
     left: int = field(default=0, init=False)
-    taken: int = field(default=0, init=False)
+    prompt_length: int = field(default=0, init=False)
 
     def begin(self, sequence: Sequence, context: MethodContext) -> None:
         super().begin(sequence, context)
         self.random = private_random(self.seed, sequence)
         self.prompt = sequence.tokens[: sequence.prompt_length]
-        self.left, self.taken, self.trajectory = self.block, 0, []
+        self.prompt_length = sequence.prompt_length
+        self.left = self.block
+        self.trajectory = []
         self.updated = 0
         self.guesses = self.top_up([], self.size(), self.initial, sequence.tokens)
 
@@ -58,15 +60,20 @@ class Jacobi(Method):
 
     def top_up(self, guesses: list[int], size: int, kind: str, text: list[int]) -> list[int]:
         """`guesses` cut or lengthened to `size` with random tokens of the `text` so far (the x of
-        CLLM's Algorithms 1 and 3, which grows), the prompt's in order, or padding.
+        CLLM's Algorithms 1 and 3, which grows), the prompt's, or padding.
+
+        The prompt's tokens fill a buffer that begins where the text does, over and over (FastCoT,
+        4.2): a guess of position i of the response is the prompt's token i.
         """
+        begin = len(text) - self.prompt_length  # of the guesses, in the response
         new = []
-        for _ in range(size - len(guesses)):
+        for position in range(begin + len(guesses), begin + size):
             if kind == "random":
                 new.append(self.random.choice(text))
+            elif kind == "prompt":
+                new.append(self.prompt[position % len(self.prompt)])
             else:
-                new.append(self.prompt[self.taken % len(self.prompt)] if kind == "prompt" else PAD)
-                self.taken += 1
+                new.append(PAD)
         return guesses[:size] + new
 
     def guess(self, sequence: Sequence) -> TokenTree:

@@ -35,7 +35,7 @@ ALTERNATIVES = 8  # among which the probability of an answer's token is taken
 
 @dataclass
 class QuestionJacobi(Jacobi):
-    """Jacobi decoding that takes guesses from a question, in order and from its start again (4.2).
+    """Jacobi decoding over a buffer that is filled with a question's tokens, over and over (4.2).
 
     Where `initial` or `refill` is "prompt", the question's tokens take the place of the prompt's,
     which begins with worked examples.
@@ -50,7 +50,6 @@ class QuestionJacobi(Jacobi):
         super().begin(sequence, context)
         if self.question:
             self.prompt = self.question
-            self.taken = 0
             self.guesses = self.top_up([], self.size(), self.initial, sequence.tokens)
 
 
