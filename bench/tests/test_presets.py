@@ -93,6 +93,13 @@ def test_every_option_beside_a_preset_counts_or_is_refused(words, preset, record
             assert f":{option.name}=" not in beside, "a task of the preset has its own"
 
 
+def test_a_table_is_the_same_study_by_either_command(recording):
+    stating = ("--preset", "fastcot-table1", "--limit", 7)
+    by_bench = settings_of(("bench",), *stating)
+    assert by_bench == settings_of(("fastcot", "compare"), *stating)
+    assert "'calibration': 7" in by_bench
+
+
 class Read(dict):
     """Settings that note what is read of them."""
 
@@ -119,7 +126,7 @@ def test_a_study_reads_the_options_that_it_takes(preset, light, tmp_path):
     )  # fmt: skip
     fastcot_compare.studied(light, settings, study, tmp_path)
     takes = fastcot_compare.TAKES[study["study"]]
-    assert settings.names - {"preset"} == takes - {"ray"}
+    assert settings.names - {"preset"} == takes - {"ray", "data"}
 
 
 def test_no_command_of_a_paper_takes_what_the_bench_lacks():

@@ -32,6 +32,7 @@ from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import JsonOption, RayOption, parse_options
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.measuring import ResumeOption, measure, results_folder
+from leapdecode_bench.cli.paper_sets import explicit
 from leapdecode_bench.cli.results import show_table
 from leapdecode_bench.cli.stated import check_taken, stated_options
 from leapdecode_bench.measure.fastcot.contenders import (
@@ -41,10 +42,10 @@ from leapdecode_bench.measure.fastcot.contenders import (
     parse_contender,
 )
 from leapdecode_bench.measure.pages import table_of
-from leapdecode_bench.measure.presets import STUDIES, find_study
+from leapdecode_bench.measure.presets import PAPERS, STUDIES, find_study
 
 CALIBRATION, MAX_LOSS = 50, 0.03
-ASKING = {"task", "limit", "shots", "batch_size", "trigger", "seed", "max_tokens", "stop"}
+ASKING = {"task", "data", "limit", "shots", "batch_size", "trigger", "seed", "max_tokens", "stop"}
 # by the kind of a study: which options it goes by
 TAKES: dict[str, set[str]] = {
     "row_costs": set(),
@@ -68,6 +69,9 @@ def compare(
         str | None,
         typer.Option(help=f"a study of the paper, options beside it win: {', '.join(STUDIES)}"),
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="where public sets lie (docs/reproducing.md)")
+    ] = None,
     limit: Annotated[int, typer.Option(help="questions")] = 200,
     max_loss: Annotated[
         float | None,
@@ -75,9 +79,13 @@ def compare(
             help=f"accuracy that a calibrated bound may lose, as a share; default: {MAX_LOSS}"
         ),
     ] = None,
-    calibration: Annotated[int, typer.Option(help="questions to calibrate by, before those")] = (
-        CALIBRATION
-    ),
+    calibration: Annotated[
+        int | None,
+        typer.Option(
+            help="questions to calibrate by, before those; default: as many as --limit, at most "
+            f"{CALIBRATION}"
+        ),
+    ] = None,
     step: StepOption = 1,
     iterations: Annotated[
         str | None, typer.Option(metavar="N[,N..]", help="bounds, instead of a calibrated one")
@@ -125,17 +133,32 @@ def compare(
     """
     settings = {
         "task": task, "methods": methods, "limit": limit, "max_loss": max_loss,
-        "calibration": calibration, "step": step, "iterations": iterations,
+        "calibration": num_calibrating(limit) if calibration is None else calibration,
+        "step": step, "iterations": iterations,
         "unchanged": unchanged, "confidence": confidence, "window": window, "trigger": trigger,
         "max_tokens": max_tokens, "stop": stop, "shots": shots, "batch_size": batch_size,
         "seed": seed, "seeds": seeds, "preset": preset,
     }  # fmt: skip
+    from leapdecode_bench.tasks.public.loading import is_public
+
     stated = stated_options(context)
     study = find_study(preset) if preset else {"study": "comparison"}
     takes = TAKES[study["study"]]
     check_taken(stated, takes, f"--preset {preset}" if preset else "a comparison without a preset")
-    tasks = [task] if "task" in stated else study.get("tasks", [task])
+    if "task" in stated or preset not in PAPERS:
+        tasks = [task]
+    else:
+        tasks = PAPERS[preset].tasks_of(models.model, data)
+    if data is not None and not any(is_public(name) for name in tasks):
+        raise OptionError(f"--data is for public sets, and {tasks[0]} is none; leave it out")
+    tasks = explicit(tasks, data)
+    settings["task"] = tasks[0]
     compare_tasks(models, settings, study, tasks, output, resume, json, ray)
+
+
+def num_calibrating(limit: int) -> int:
+    """How many questions calibrate a bound unless said otherwise, where `limit` are asked."""
+    return min(CALIBRATION, limit)
 
 
 def compare_tasks(

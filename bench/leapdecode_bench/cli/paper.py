@@ -1,14 +1,20 @@
 """Presets of `leapdecode bench` that another command measures: one table of a paper each."""
 
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from leapdecode.cli.model_options import Models
 from leapdecode.errors import OptionError
+from leapdecode_bench.cli.paper_sets import explicit
 from leapdecode_bench.cli.stated import check_taken
-from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, find_preset, tree_settings
+from leapdecode_bench.measure.presets import (
+    BY_PAIR,
+    PAPERS,
+    PRESETS,
+    find_preset,
+    find_study,
+    tree_settings,
+)
 
 # for --help
 EVERY = (*[name for name in PRESETS if name not in BY_PAIR], "ouroboros-SET-PAIR", *PAPERS)
@@ -20,7 +26,6 @@ CLLM = (
     "cllm-table5",
 )  # with --baseline
 ROWS = ("serial", "serial-speculative", "scheduled")  # SEED's AR, SD or MCSD, and w. SEED
-MOST_CALIBRATING = 50  # questions; with few asked as many calibrate
 BATCH_SIZE = 8  # of trees and answers
 DRAWN = ("tasks", "data", "limit", "batch_size", "seed")
 # by the command that measures: which options of the bench it has
@@ -61,27 +66,6 @@ def run_paper(
     return measure(preset, models, names, options, chosen)
 
 
-def explicit(tasks: Sequence[str], data: Path | None) -> list[str]:
-    """Names with the files of their sets in the folder `data`, where they name none.
-
-    Raises what is wrong with a set before a model is loaded.
-    """
-    from leapdecode_bench.measure.public import check, is_public
-    from leapdecode_bench.tasks.public.loading import named
-
-    names = []
-    for task in tasks:
-        setting = re.search(r":\w+=", task)
-        behind = setting.start() if setting else len(task)
-        name = task[:behind]
-        if is_public(name):
-            check(name, data)
-            source = named(name, data)
-            name = name if source.path is None else f"{name.partition('=')[0]}={source.path}"
-        names.append(f"{name}{task[behind:]}")
-    return names
-
-
 def _trees(
     preset: str, models: Models, tasks: Sequence[str], options: Mapping[str, Any],
     chosen: Mapping[str, Any],
@@ -110,19 +94,19 @@ def _answers(
 ) -> None:  # fmt: skip
     """FastCoT: answers at a calibrated bound beside the whole chain's."""
     from leapdecode.cli.fastcot import RATIONALE_TOKENS, SAYING
-    from leapdecode_bench.cli.fastcot_compare import compare_tasks
+    from leapdecode_bench.cli.fastcot_compare import compare_tasks, num_calibrating
     from leapdecode_bench.measure.fastcot.contenders import DEFAULT
 
     settings = {
         "task": tasks[0], "methods": ",".join(DEFAULT), "limit": options["limit"],
-        "max_loss": None, "calibration": min(MOST_CALIBRATING, options["limit"]), "step": 1,
+        "max_loss": None, "calibration": num_calibrating(options["limit"]), "step": 1,
         "iterations": None, "unchanged": "2", "confidence": "0", "window": None,
         "trigger": SAYING, "max_tokens": chosen.get("max_tokens", RATIONALE_TOKENS),
         "stop": None, "shots": None, "batch_size": options["batch_size"] or BATCH_SIZE,
         "seed": options["seed"],
         "seeds": 100, "preset": preset,
     }  # fmt: skip
-    study = {"study": "comparison", "tasks": list(tasks)}
+    study = find_study(preset)
     output = options["output"]
     resume = options["resume"]
     json = options["json"]

@@ -99,8 +99,7 @@ BY_PAIR = dict(ouroboros_presets())
 PRESETS |= BY_PAIR
 TREES = tables("trees/presets.toml")
 SETS_OF_TREES = {"passage": "creative_writing", "math": "gsm8k", "blocksworld": "blocksworld6"}
-PAPERS = {name: Paper(**values) for name, values in tables("papers.toml").items()}
-PAPERS |= {
+PAPERS = {
     name: Paper(
         f"SEED (Wang et al. 2024), {preset['summary']}", "tree compare",
         [SETS_OF_TREES[task] for task in preset["task"]], preset["task"],
@@ -108,6 +107,16 @@ PAPERS |= {
     for name, preset in TREES.items()
 }  # fmt: skip
 STUDIES = tables("fastcot/presets.toml")
+PAPERS |= {
+    name: Paper(
+        f"FastCoT (Zhang et al. 2023), {study['summary']}",
+        "fastcot compare",
+        study["public"],
+        study["tasks"],
+    )
+    for name, study in STUDIES.items()
+    if "public" in study
+}
 
 
 def find_preset(name: str) -> Preset:
