@@ -1,6 +1,6 @@
 """What a forward costs by its rows, on models of true size: time, ratio, share of the bandwidth.
 
-    python bench/scripts/row_costs.py --output bench/scripts/results/row_costs_2core
+    python bench/scripts/row_costs.py --output build/row_costs
     python bench/scripts/row_costs.py 7b 13b --dtypes bfloat16 --device cuda --output DIR
 
 Weights are made at run time; their values do not matter to the time. Share of bandwidth: bytes of

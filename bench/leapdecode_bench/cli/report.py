@@ -33,7 +33,7 @@ def report(
 
       leapdecode report leapdecode-bench/20261123-140000
 
-      leapdecode report bench/scripts/results/demo_tasks_2core --output /tmp/page
+      leapdecode report bench/scripts/results/smollm2_2core --output /tmp/page
 
       leapdecode report results/all --json    # {"source": ..., "files": [...]}
     """
