@@ -133,7 +133,8 @@ def test_a_rationale_is_cut_before_all_of_a_stop_string(light, stop):
     trigger = trigger_of(light.tokenizer)
     text = " He has 3.\nHe buys 2.\nQuestion: Who?\nQuestion:"
     tokens = light.tokenizer(text, add_special_tokens=False)["input_ids"]
-    line, both = " He has 3.", " He has 3.\nHe buys 2."
+    line = " He has 3."
+    both = " He has 3.\nHe buys 2."
     left = trigger.text(trigger.cut_at_end(tokens, stop))
     assert left.rstrip("\n") == (line if stop == ("\n",) else both)
 
@@ -161,7 +162,8 @@ def test_an_answer_ends_with_its_line_where_the_rationale_does_not(light):
     def tokens(text):
         return light.tokenizer(text, add_special_tokens=False)["input_ids"]
 
-    prompt, exact = tokens("How many?"), tokens(" He has 3.\nSo the answer is 3.\n\nHe")
+    prompt = tokens("How many?")
+    exact = tokens(" He has 3.\nSo the answer is 3.\n\nHe")
     with pytest.raises(StopIteration) as ended:
         next(ask_answer(prompt, exact, [], plan, trigger, 500))
     assert ended.value.value == Reply("3.", [])

@@ -15,7 +15,8 @@ SAMPLING = SamplingParams(max_tokens=40, ignore_eos=True)
 )
 def test_a_budget_leaves_a_block_its_rows(options, rows, monkeypatch):
     """A block of n tokens takes n rows, whatever the sliding form's window is."""
-    real_columns, wanted = Planner.columns, set()
+    real_columns = Planner.columns
+    wanted = set()
 
     def columns(self, number, *rest, **named):
         wanted.add(number)

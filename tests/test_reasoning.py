@@ -272,7 +272,8 @@ def test_math_ends_with_the_last_question():
 
 def test_models_that_were_not_trained_on_the_prompts_are_told_how_to_answer():
     """Their sub-answers may be several lines, and sub-questions stand among other words."""
-    task, state = find("math").with_instructions(), State(Question("Q?"), ("Why?\n3 * 8 = 24.",))
+    task = find("math").with_instructions()
+    state = State(Question("Q?"), ("Why?\n3 * 8 = 24.",))
     reply = 'Sure! The next one:\n\n**Sub-question 2:** "How many are left?"\n'
     steps = " 24 - 5 = 19.\nThat is all.\n\nSo the answer is 19."
     thought, asked = replies(task, task.think(state), reply, steps)

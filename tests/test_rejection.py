@@ -296,7 +296,8 @@ def test_phrases_that_the_same_draws_made_are_no_guesses():
     """With the pool of a text that the same seed and stream drew, chi square was 176 in 6,000 draws
     of four tokens.
     """
-    on, draft = runner("llama"), draft_of(runner("llama"))
+    on = runner("llama")
+    draft = draft_of(runner("llama"))
     engine = Engine({"target": on, "draft": draft})
     wanted = {"verification": "rejection", "stream": 0, "budget": None}
     forwards = []

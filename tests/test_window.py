@@ -194,7 +194,9 @@ def watched(monkeypatch):
     facts = {"steps": 0, "ngrams": 0, "columns": 0, "evaluated": 0}
 
     def watch(choose):
-        real_begin, real_guess, real_observe = Lookahead.begin, Lookahead.guess, Lookahead.observe
+        real_begin = Lookahead.begin
+        real_guess = Lookahead.guess
+        real_observe = Lookahead.observe
 
         def begin(self, sequence, context):
             real_begin(self, sequence, context)
@@ -224,7 +226,8 @@ def watched(monkeypatch):
             asked = [verdict.choices[node] >= 0 for node in window.nodes[-1]] if within else []
             assert asked == within, "cut although the token limit leaves it"
             harvest = Harvest()
-            pool, self.branches.pool = self.branches.pool, harvest
+            pool = self.branches.pool
+            self.branches.pool = harvest
             harvest.add_text = lambda *_: None
             real_observe(self, sequence, tree, verdict)
             self.branches.pool = pool

@@ -89,20 +89,21 @@ def decode(llm: LLM, prompt: Any, variant: str, sampling: SamplingParams) -> tup
 def measure(arguments: argparse.Namespace, done: set[tuple[bool, int]]) -> Iterator[list[Record]]:
     """The records of a prompt at a time, of prompts that are not `done`."""
     sampling = SamplingParams(max_tokens=arguments.max_tokens)
-    asked = prompts(arguments.data, arguments.limit)
+    chats = prompts(arguments.data, arguments.limit)
     llm = LLM(arguments.model, dtype=arguments.dtype, exact=True, prefix_cache=False)
     for exact in (True, False):
-        missing = [number for number in range(len(asked)) if (exact, number) not in done]
+        missing = [number for number in range(len(chats)) if (exact, number) not in done]
         if not exact:
             llm = LLM(llm.model, llm.tokenizer, exact=False, prefix_cache=False)
         for variant in (PLAIN, *VARIANTS) if missing else ():
-            decode(llm, asked[0], variant, WARM)
+            decode(llm, chats[0], variant, WARM)
         for number in missing:
             order = [PLAIN, *VARIANTS]
             random.Random(f"{number}/{exact}").shuffle(order)
-            texts, records = {}, []
+            texts = {}
+            records = []
             for variant in order:
-                result, seconds = decode(llm, asked[number], variant, sampling)
+                result, seconds = decode(llm, chats[number], variant, sampling)
                 stats = result.stats
                 texts[variant] = result.token_ids
                 records.append(
@@ -141,7 +142,8 @@ def totals(records: list[Record]) -> dict[Line, Record]:
 
 def show(records: list[Record], before: list[Record]) -> None:
     """A line for each variant; over plain decoding of the same exactness, and over `before`."""
-    sums, old = totals(records), totals(before)
+    sums = totals(records)
+    old = totals(before)
     head = [
         "exact",
         "W/N/G, n-grams of prompt",
@@ -155,7 +157,8 @@ def show(records: list[Record], before: list[Record]) -> None:
     table = Table(*head, box=box.SIMPLE_HEAD)
     for exact in (True, False):
         for variant in (PLAIN, *VARIANTS):
-            line, plain = sums[exact, variant], sums[exact, PLAIN]
+            line = sums[exact, variant]
+            plain = sums[exact, PLAIN]
             if not line["seconds"]:
                 continue
             speed = line["tokens"] / line["seconds"]

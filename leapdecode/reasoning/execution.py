@@ -98,8 +98,10 @@ def parse_strategy(
     methods = [pair.partition("=")[2] for pair in pairs if pair.startswith("method=")]
     guessing = methods[-1] if methods else method
     parameters = set(inspect.signature(find_scheduler(kind.scheduler)).parameters) - {"batch_size"}
-    own = find(guessing).options() if kind.speculative else ()
-    known = parameters | {field.name for field in own} | ({"method"} if kind.speculative else set())
+    method_options = find(guessing).options() if kind.speculative else ()
+    known = parameters | {field.name for field in method_options}
+    if kind.speculative:
+        known.add("method")
     for pair in pairs:
         key, equals, _ = pair.partition("=")
         if not equals:
@@ -114,7 +116,7 @@ def parse_strategy(
     if not kind.speculative:
         return Execution(scheduler, PLAIN, {})
     usual = dict(options or {}) if guessing == method else {}
-    taken = usual | parse_fields(guessing, own, rest)
+    taken = usual | parse_fields(guessing, method_options, rest)
     make(guessing, taken)
     return Execution(scheduler, guessing, taken)
 

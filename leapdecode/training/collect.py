@@ -127,10 +127,10 @@ def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shar
     """The shard of numbered prompts; its rows are in their order."""
     began = time.perf_counter()
     runner = tree_runner(llm)
-    own = [(number, prompt) for number, prompt in prompts if settings.answers(number, prompt)]
-    fitting = [(number, prompt) for number, prompt in own if _fits(llm, prompt)]
+    to_answer = [(number, prompt) for number, prompt in prompts if settings.answers(number, prompt)]
+    fitting = [(number, prompt) for number, prompt in to_answer if _fits(llm, prompt)]
     counts = Counter[str](prompts=len(prompts))
-    counts[TOO_LONG] += len(own) - len(fitting)
+    counts[TOO_LONG] += len(to_answer) - len(fitting)
     rows = []
     for number, prompt in prompts:
         if prompt.teacher is not None and not settings.answers(number, prompt):

@@ -242,7 +242,8 @@ def options_of(
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """What guesses, the options of the search, and those of what guesses."""
     guessing = method_name(settings["method"], drafted)
-    pairs, k_config = settings["options"], settings["k_config"]
+    pairs = settings["options"]
+    k_config = settings["k_config"]
     return guessing, *split_options(settings["search"], guessing, pairs, k_config)
 
 

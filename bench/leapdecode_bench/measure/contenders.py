@@ -71,7 +71,8 @@ class Twins:
         return self.made[exact, draft]
 
     def _make(self, exact: bool, draft: Any) -> LLM:
-        llm, ways = self.llm, computing(self.llm)
+        llm = self.llm
+        ways = computing(self.llm)
         return LLM(
             llm.model,
             llm.tokenizer,

@@ -53,11 +53,11 @@ def lines_by_option(report: Report) -> tuple[str, dict[tuple[str, ...], list[Poi
     if method_and_option is None:
         return "", lines
     method, option = method_and_option
-    own = report["run"].get("draft") or OWN_DRAFT
+    usual_draft = report["run"].get("draft") or OWN_DRAFT
     several = any("draft" in row["options"] for row in report["rows"])
     for row in report["rows"]:
         if row["method"].split(":")[0] == method and row["tokens_per_forward"]:
-            draft = (str(row["options"].get("draft", own)),) if several else ()
+            draft = (str(row["options"].get("draft", usual_draft)),) if several else ()
             lines[row["task"], *draft].append(point(row["options"][option], row))
     return f"{option} of {method}", {name: sorted(points) for name, points in lines.items()}
 
@@ -70,7 +70,8 @@ def lines_by_draft(report: Report) -> dict[tuple[str, ...], list[Point]]:
         row["method"].split(":")[0] for row in report["rows"] if row["options"].get("draft")
     }
     for row in report["rows"]:
-        method, draft = row["method"].split(":")[0], row["options"].get("draft")
+        method = row["method"].split(":")[0]
+        draft = row["options"].get("draft")
         size = others.get(draft) if draft else report["run"].get("sizes", {}).get("draft")
         if method not in measured_with_others or not size or not row["tokens_per_forward"]:
             continue

@@ -113,7 +113,8 @@ def _with_settings(part: str, sampling: SamplingParams) -> tuple[str, SamplingPa
     values: dict[str, Any] = {}
     name = part
     while setting := SETTING.search(name):
-        name, key = name[: setting.start()], setting[1]
+        name = name[: setting.start()]
+        key = setting[1]
         try:
             values[key] = SETTINGS[key](setting[2])
             replace(sampling, **{key: values[key]})

@@ -96,7 +96,8 @@ class MathTree(TreeTask):
 
     def _sub_question(self, state: State, opening: str = "") -> Stage:
         """Asks for the sub-question behind a state."""
-        question, text = state.question.text, _text_of(state)
+        question = state.question.text
+        text = _text_of(state)
         if not self.instructs:
             prompt = sub_question_prompt(question, text) + opening
             return Stage("sub_question", prompt, 64, LINE, opening)

@@ -9,7 +9,9 @@ from leapdecode.methods import find
 from leapdecode.reasoning.fastcot import Plan, plan_of
 from leapdecode.reasoning.fastcot.answering import WINDOW
 
-COT, INEXACT, FASTCOT = "cot", "cot-inexact", "fastcot"
+COT = "cot"
+INEXACT = "cot-inexact"
+FASTCOT = "fastcot"
 DEFAULT = (
     "cot", "cot-inexact", "cot:auto", "fastcot", "fastcot-without-byproducts", "fastcot-exact-part",
     "fastcot-early", "fastcot-early:auto",
