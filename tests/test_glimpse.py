@@ -167,8 +167,8 @@ def test_an_answer_ends_with_its_line_where_the_rationale_does_not(light):
     with pytest.raises(StopIteration) as ended:
         next(ask_answer(prompt, exact, [], plan, trigger, 500))
     assert ended.value.value == Reply("3.", [])
-    asked = next(ask_answer(prompt, tokens(" He has 3.\nHe has"), [], plan, trigger, 500))
-    assert asked.stop == plan.answer_stop
+    forward = next(ask_answer(prompt, tokens(" He has 3.\nHe has"), [], plan, trigger, 500))
+    assert forward.stop == plan.answer_stop
 
 
 END = 9

@@ -276,18 +276,18 @@ def test_models_that_were_not_trained_on_the_prompts_are_told_how_to_answer():
     state = State(Question("Q?"), ("Why?\n3 * 8 = 24.",))
     reply = 'Sure! The next one:\n\n**Sub-question 2:** "How many are left?"\n'
     steps = " 24 - 5 = 19.\nThat is all.\n\nSo the answer is 19."
-    thought, asked = replies(task, task.think(state), reply, steps)
+    thought, stages = replies(task, task.think(state), reply, steps)
     assert thought == f"How many are left?\n{steps.strip()}"
-    assert "\n" not in {stop for stage in asked for stop in stage.stop}
-    assert 'End with "So the answer is" and the number.' in asked[1].prompt
-    assert "Sub-answer: 3 * 8 = 24." in asked[1].prompt
-    assert asked[1].examples[-1][1].endswith("So the answer is 63.")
+    assert "\n" not in {stop for stage in stages for stop in stage.stop}
+    assert 'End with "So the answer is" and the number.' in stages[1].prompt
+    assert "Sub-answer: 3 * 8 = 24." in stages[1].prompt
+    assert stages[1].examples[-1][1].endswith("So the answer is 63.")
     value = task.evaluation(state.after(thought))
     assert "24 - 5 = 19.\nThat is all." in value.prompt
     assert [task.parse(reply) for _, reply in value.examples] == [9, 10, 2]
-    answer, asked = replies(task, task.finish(state), " how many?\nMore.", "Tom has 19 pens.")
-    assert asked[0].prompt.endswith(asked[0].opening)
-    assert LAST.strip() in asked[0].opening
+    answer, stages = replies(task, task.finish(state), " how many?\nMore.", "Tom has 19 pens.")
+    assert stages[0].prompt.endswith(stages[0].opening)
+    assert LAST.strip() in stages[0].opening
     assert task.score({"answer": 19}, answer) == 1
     assert find("math").instructs is False
 

@@ -137,8 +137,10 @@ def test_a_strategy_holds_options_of_its_scheduler_and_of_its_method():
     )
     assert (plan.scheduler.verify, plan.scheduler.batch_size) == (1, 3)
     assert plan.options == {"k_config": "1x1x1", "replacement": True}
-    other = parse_strategy("batched-speculative:method=lookahead:window=5", 8, "auto", {"x": 1})
-    assert (other.method, other.options) == ("lookahead", {"window": 5})
+    of_lookahead = parse_strategy(
+        "batched-speculative:method=lookahead:window=5", 8, "auto", {"x": 1}
+    )
+    assert (of_lookahead.method, of_lookahead.options) == ("lookahead", {"window": 5})
     assert parse_strategy("serial", 8, "multi_candidate", {"k_config": "2"}).method == (
         "autoregressive"
     )

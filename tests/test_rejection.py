@@ -281,15 +281,15 @@ def test_many_draws_with_phrases(method, options, budget):
     # phrases come from the prompt, so the model must repeat itself
     (text,) = decode(runner("llama"), [PROMPT], params=SamplingParams(max_tokens=60))
     prompt = text.tokens[-20 if method == "ouroboros" else -15 :]
-    found, made = sampled_law(method, DRAWS, prompt, FOUR, budget, **options)
+    counts, drawn = sampled_law(method, DRAWS, prompt, FOUR, budget, **options)
     sources = Counter(
-        source for sequence in made for step in sequence.steps for source in step.sources
+        source for sequence in drawn for step in sequence.steps for source in step.sources
     )
     assert (
         sources[{"ouroboros": "phrase", "lookahead": "ngram", "prompt_lookup": "prompt"}[method]]
         > 100
     )
-    assert chi_square(found, true_law(prompt, FOUR)) < LIMIT
+    assert chi_square(counts, true_law(prompt, FOUR)) < LIMIT
 
 
 def test_phrases_that_the_same_draws_made_are_no_guesses():

@@ -267,9 +267,9 @@ def test_overlap_goes_by_where_the_target_is(device, processes, overlaps, monkey
     scheduler = Scheduled(2)
     scheduler.begin(device, processes)
     assert scheduler.overlap is overlaps
-    asked = Scheduled(2, overlap=True)
-    asked.begin(device, processes)
-    assert asked.overlap
+    overlapping = Scheduled(2, overlap=True)
+    overlapping.begin(device, processes)
+    assert overlapping.overlap
 
 
 def test_a_model_on_the_cpu_of_a_machine_with_a_gpu_is_scheduled(light, monkeypatch):

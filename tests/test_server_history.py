@@ -64,11 +64,11 @@ def test_phrases_of_a_key_hold_none_of_anothers(llm):
     pools = llm.shared.pools
     assert {salt for salt, _ in pools} == {"a", "b"}
     assert all(pool.most_tokens == SALTED_POOL for pool in pools.values())
-    kept = dict(pools["b", ""].document())
+    document = dict(pools["b", ""].document())
     llm.shared.forget()
     for _ in range(2):
         llm.generate(prompts["b"], cache_salt="b", **wanted)
-    assert llm.shared.pools["b", ""].document() == kept  # as where "a" never asked
+    assert llm.shared.pools["b", ""].document() == document  # as where "a" never asked
 
 
 def test_options_do_not_multiply_what_is_kept_of_a_client(llm):

@@ -116,7 +116,7 @@ def test_a_student_answers_a_share_of_its_teachers_prompts(llm, tmp_path):
         entries = list(collect(student, prompts, tmp_path / folder, settings, {"model": "student"}))
     mixed = Trajectories(tmp_path / "whole")
     assert mixed.fingerprint == Trajectories(tmp_path / "again").fingerprint
-    own = 0
+    num_student_rows = 0
     for index in range(len(mixed)):
         row = mixed.row(index)
         before = of_teacher_rows[row.number]
@@ -124,15 +124,15 @@ def test_a_student_answers_a_share_of_its_teachers_prompts(llm, tmp_path):
         if row.teacher is None:
             assert row == replace(before, number=row.number)
             continue
-        own += 1
+        num_student_rows += 1
         assert row.teacher == before.response
         sampling = SamplingParams(max_tokens=12)
         alone = student.generate(row.prompt, method="autoregressive", sampling=sampling)
         assert row.response == alone.token_ids
         assert row.trajectories[0][-1] == row.response[:4]
     counted = sum(entry["counts"].get("rows of the teacher", 0) for entry in entries)
-    assert 0 < own < 10
-    assert counted + own == len(mixed)
+    assert 0 < num_student_rows < 10
+    assert counted + num_student_rows == len(mixed)
     sizes = [len(one.prompt) + len(one.response) + len(one.teacher or ()) for one in
              map(mixed.row, range(len(mixed)))]  # fmt: skip
     assert mixed.lengths() == sizes

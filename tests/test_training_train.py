@@ -158,9 +158,9 @@ def test_bfloat16_computes_in_bfloat16_and_keeps_weights_in_single(data, draft, 
 
 
 def test_other_settings_are_an_error_that_names_them(data, draft, whole):
-    other = Training(**{**SMALL.__dict__, "objective": Objective(ar_weight=1.0), "seed": 1})
+    changed = Training(**{**SMALL.__dict__, "objective": Objective(ar_weight=1.0), "seed": 1})
     with pytest.raises(OptionError, match=r"objective .* seed 0 there, 1 now"):
-        train(draft, data, whole, other, device="cpu", resume=True)
+        train(draft, data, whole, changed, device="cpu", resume=True)
     with pytest.raises(OptionError, match="has ended"):
         train(draft, data, whole, SMALL, {"argv": []}, device="cpu", resume=True)
     with pytest.raises(OptionError, match="not empty"):

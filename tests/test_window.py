@@ -19,7 +19,8 @@ from leapdecode.methods.planner import Planner
 from leapdecode.model.exactness import Exactness
 from leapdecode.pools.window import LookaheadWindow
 
-VOCABULARY, FILLER = 4, 4  # so few that n-grams and the window share nodes; filler is never chosen
+VOCABULARY = 4  # so few that n-grams and the window share nodes
+FILLER = VOCABULARY  # never chosen
 
 
 @dataclass

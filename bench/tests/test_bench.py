@@ -565,27 +565,27 @@ def test_a_damaged_folder_is_not_resumed(tmp_path):
 
 
 def test_methods_are_measured_with_each_of_several_drafts(llm, tmp_path):
-    other = tmp_path / "other"
-    llm.draft.save_pretrained(other)
-    llm.tokenizer.save_pretrained(other)
-    assert several_drafts(f"demo, {other}") == ["demo", str(other)]
-    named = by_draft(parse_methods("lookahead,draft_model:gamma=3", "none"), [str(other)])
+    copied_draft = tmp_path / "other"
+    llm.draft.save_pretrained(copied_draft)
+    llm.tokenizer.save_pretrained(copied_draft)
+    assert several_drafts(f"demo, {copied_draft}") == ["demo", str(copied_draft)]
+    named = by_draft(parse_methods("lookahead,draft_model:gamma=3", "none"), [str(copied_draft)])
     twins = Twins(llm)
     contenders = [twins.contender(name, options) for name, options in named]
     assert [contender.label.partition(":budget")[0] for contender in contenders] == [
         "autoregressive", "lookahead", "draft_model:gamma=3", "draft_model:gamma=3",
     ]  # fmt: skip
-    assert contenders[3].options["draft"] == str(other)
+    assert contenders[3].options["draft"] == str(copied_draft)
     assert contenders[3].llm is not llm
     assert contenders[3].llm.model is llm.model
     bench = Bench(llm, contenders, build("math", llm, 1, 0, SHORT), SHORT)
     (records,) = [batch for batch in bench.run(set()) if batch]
     by_label = {record.contender: record for record in records}
-    own, copy = (by_label[contender.label] for contender in contenders[2:])
-    assert own.counts == copy.counts  # the same weights guess the same
-    assert copy.verdicts == [1, 0, 0]
+    usual, copied = (by_label[contender.label] for contender in contenders[2:])
+    assert usual.counts == copied.counts  # the same weights guess the same
+    assert copied.verdicts == [1, 0, 0]
     run = facts(bench, "demo", [])
-    assert run["other_drafts"] == {str(other): run["sizes"]["draft"]}
+    assert run["other_drafts"] == {str(copied_draft): run["sizes"]["draft"]}
     assert run["weights"][2] == run["weights"][1]
 
 

@@ -493,9 +493,9 @@ def test_curves_have_a_line_per_contender_and_window(light, questions, tmp_path)
     every = plans(["fastcot", "fastcot-without-byproducts"], [4, 8])
     assert list(every) == ["fastcot, window 4", "fastcot, window 8", "fastcot-without-byproducts"]
     few = {name: replace(plan, **SHORT) for name, plan in list(every.items())[1:]}
-    found = curves(lambda: Answerer(light, 3), questions[:2], few, 8, lambda: None)
-    assert {row["line"] for row in found} == set(few)
-    report = pages.study_document("fastcot-figure6", "math", found, {"model": "m"})
+    points = curves(lambda: Answerer(light, 3), questions[:2], few, 8, lambda: None)
+    assert {row["line"] for row in points} == set(few)
+    report = pages.study_document("fastcot-figure6", "math", points, {"model": "m"})
     pages.write_study(tmp_path, report, "curves", "Figure 6")
     assert (tmp_path / "report.html").read_text().count("<svg") == 1
     assert (tmp_path / "plots" / "curves.png").stat().st_size > 1000

@@ -186,8 +186,15 @@ def test_fastcot_takes_a_sets_questions(tmp_path):
 def test_presets_of_papers_name_sets_that_exist():
     public = [task for preset in PRESETS.values() for task in preset.public.split(",") if task]
     public += [task for paper in PAPERS.values() for task in paper.public]
-    own = {"default", "all", "control", "scaling", "ouroboros", "seed-drafts"}  # of this library
-    assert {name for name, preset in PRESETS.items() if not preset.public} <= own
+    without_sets = {
+        "default",
+        "all",
+        "control",
+        "scaling",
+        "ouroboros",
+        "seed-drafts",
+    }  # of this library
+    assert {name for name, preset in PRESETS.items() if not preset.public} <= without_sets
     for task in {*public} - {"chat_questions"}:  # those come with the library
         with pytest.raises(DataUnavailable, match="is not here"):
             check_tasks(task, Path("nowhere"))

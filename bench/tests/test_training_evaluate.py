@@ -75,10 +75,10 @@ def test_fast_forwarded_tokens_are_those_per_forward_of_jacobi_decoding_in_block
     options = {"method": "jacobi", "block": 8, "budget": None, "sampling": sampling}
     decoded = llm.generate(prompt, **options)
     (blocks,) = trajectories(llm.runner, [Continuation(0, prompt, decoded.token_ids)], 8)
-    found = phenomena(blocks)
+    counts = phenomena(blocks)
     stats = decoded.stats
-    assert found.forwards == stats.target_forwards - stats.prefill_forwards
-    assert found.fast_forwarded == stats.tokens_per_forward
+    assert counts.forwards == stats.target_forwards - stats.prefill_forwards
+    assert counts.fast_forwarded == stats.tokens_per_forward
 
 
 def test_a_profile_is_of_the_texts_that_are_measured(llm):

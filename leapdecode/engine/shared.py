@@ -20,8 +20,9 @@ from leapdecode.pools.store import MOST_TOKENS as MOST_STORE
 from leapdecode.pools.store import EarlierTexts, Store
 
 MOST_KEPT = 64  # planners, pools, and stores, of different methods and options
-# of a salt's pool and store, because a server may have as many as are kept
-SALTED_POOL, SALTED_STORE = 1 << 16, 1 << 14  # tokens
+# tokens of a salt's pool and store, because a server may have as many as are kept
+SALTED_POOL = 1 << 16
+SALTED_STORE = 1 << 14
 Place = tuple[str, str]  # of what is kept: a salt, or without one a method with its options
 
 
