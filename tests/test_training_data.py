@@ -206,8 +206,8 @@ def test_blocks_that_repeat_themselves_are_dropped_from_texts_that_stay(llm):
     prompts = list(enumerate(asked(llm, 3, "math")))
     settings = Collecting(block=8, max_tokens=24, batch_size=4)
     lax = Cleaning(ngram=1, repeated_tokens=1.0)
-    kept = make_shard(llm, replace(settings, cleaning=lax), prompts)
-    blocks = [states[-1] for row in kept.rows for states in row.trajectories if states]
+    made = make_shard(llm, replace(settings, cleaning=lax), prompts)
+    blocks = [states[-1] for row in made.rows for states in row.trajectories if states]
     repetitive = [block for block in blocks if len(set(block)) < len(block)]
     assert 0 < len(repetitive) < len(blocks)
 
@@ -217,7 +217,7 @@ def test_blocks_that_repeat_themselves_are_dropped_from_texts_that_stay(llm):
 
     strict = OfBlocks(ngram=1, repeated_tokens=0.1)
     shard = make_shard(llm, replace(settings, cleaning=strict), prompts)
-    assert [row.response for row in shard.rows] == [row.response for row in kept.rows]
+    assert [row.response for row in shard.rows] == [row.response for row in made.rows]
     assert shard.counts["blocks dropped as repetitive"] == len(repetitive)
     left = [states[-1] for row in shard.rows for states in row.trajectories if states]
     assert left == [block for block in blocks if block not in repetitive]

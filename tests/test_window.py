@@ -224,8 +224,8 @@ def watched(monkeypatch):
             deepest = self.remaining - 1
             height = len(window.levels)
             within = [place + height - 1 <= deepest for place in range(window.width)]
-            asked = [verdict.choices[node] >= 0 for node in window.nodes[-1]] if within else []
-            assert asked == within, "cut although the token limit leaves it"
+            forwarded = [verdict.choices[node] >= 0 for node in window.nodes[-1]] if within else []
+            assert forwarded == within, "cut although the token limit leaves it"
             harvest = Harvest()
             pool = self.branches.pool
             self.branches.pool = harvest
@@ -304,8 +304,8 @@ def test_exact_rows_leave_out_required_nodes_last(carried):
     assert len(arranged.tree) == sequence.exact_rows
     places = arranged.places
     assert [place >= 0 for place in places] == [True, True, True, False, True, True]
-    kept = [*guesses[:2], *window]
-    assert [arranged.tree.tokens[places[node]] for node in kept] == [1, 2, 4, 5]
+    placed = [*guesses[:2], *window]
+    assert [arranged.tree.tokens[places[node]] for node in placed] == [1, 2, 4, 5]
     sequence.exact_rows -= 3  # not even the required ones have room
     assert len(arrange(sequence, waiting, tree, set(window)).tree) == sequence.exact_rows
 

@@ -94,11 +94,11 @@ def test_a_profile_is_of_the_texts_that_are_measured(llm):
         results = llm.generate(prompts, method="autoregressive", sampling=sampling)
         return sum(-(-len(result.token_ids) // 4) for result in results)
 
-    own = SamplingParams(max_tokens=30, stop=(" FROM",))
-    for sampling in (None, own):
-        found = profiled(Workload("sql", prompts, sampling=sampling))
-        assert found.phenomena.blocks + found.dropped == blocks_of(sampling or usual)
-    assert blocks_of(own) < blocks_of(SamplingParams(max_tokens=30))
+    stopped = SamplingParams(max_tokens=30, stop=(" FROM",))
+    for sampling in (None, stopped):
+        profiles = profiled(Workload("sql", prompts, sampling=sampling))
+        assert profiles.phenomena.blocks + profiles.dropped == blocks_of(sampling or usual)
+    assert blocks_of(stopped) < blocks_of(SamplingParams(max_tokens=30))
     passages = ["One day it rained.", "Nobody knew why."]
     with_texts = profiled(Workload("set", prompts, passages=passages))
     assert with_texts.perplexity == perplexity(llm, passages)
@@ -189,9 +189,9 @@ def test_models_are_drawn_at_the_size_they_were_trained_on():
             "speedup": 1.5, "tokens_per_forward": 2.0, "trained_block": trained,
         }  # fmt: skip
 
-    own = [row("a", 8, 8), row("b", 16, 16), row("base", 8, 0)]
-    assert set(figures_of({"rows": own})) == {"trained-blocks"}
-    _, draw = figures_of({"rows": own})["trained-blocks"]
+    measured = [row("a", 8, 8), row("b", 16, 16), row("base", 8, 0)]
+    assert set(figures_of({"rows": measured})) == {"trained-blocks"}
+    _, draw = figures_of({"rows": measured})["trained-blocks"]
     sizes = [list(line.get_xdata()) for line in draw().axes[0].lines]
     assert [8, 16] in sizes
     several = [row("a", 8, 8), row("a", 16, 8)]

@@ -228,16 +228,16 @@ def test_sd_and_mcsd_of_the_papers_table_are_strategies(light):
 
 
 def test_thoughts_and_evaluations_have_seconds_and_a_speed_of_their_own(records):
-    for one in records:
-        apart = sum(part.seconds for part in one.parts.values())
-        assert 0.5 * one.seconds < apart <= one.seconds
+    for record in records:
+        apart = sum(part.seconds for part in record.parts.values())
+        assert 0.5 * record.seconds < apart <= record.seconds
     by_name = {row["strategy"]: row for row in rows(records, STRATEGIES)}
     assert set(by_name["serial"]["part_speedup"].values()) == {1.0}
     slower = [
-        replace(one, parts={name: replace(part, seconds=4 * part.seconds) if name == "evaluation"
-                            else part for name, part in one.parts.items()})
-        if one.strategy == "scheduled" else one
-        for one in records
+        replace(record, parts={name: replace(part, seconds=4 * part.seconds) if name == "evaluation"
+                            else part for name, part in record.parts.items()})
+        if record.strategy == "scheduled" else record
+        for record in records
     ]  # fmt: skip
     damaged = {row["strategy"]: row for row in rows(slower, STRATEGIES)}["scheduled"]
     usual = by_name["scheduled"]["part_speedup"]
