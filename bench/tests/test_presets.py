@@ -1,12 +1,15 @@
 """Options beside a preset: each changes what is measured or is refused, none is dropped."""
 
 import functools
+import json
 
 import pytest
 from typer.main import get_command
 
 from leapdecode.cli.app import app
+from leapdecode.errors import UnknownName
 from leapdecode_bench.cli import bench, cllm_evaluate, fastcot_compare, paper, tree_compare
+from leapdecode_bench.cli.preset_list import show_presets
 from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, STUDIES, TREES, find_study
 
 COMMANDS = {
@@ -25,8 +28,8 @@ VALUES = {
     "tasks": "code/source", "temperature": 0.77, "thoughts": 7, "top_p": 0.66,
     "trigger": "So it is", "unchanged": 7, "window": 77,
 }  # fmt: skip
-# what the commands themselves do with results; no seam below sees them
-OF_RESULTS = {"preset", "output", "resume", "json", "help"}
+# what the commands themselves do with results; no seam below sees them; a list measures nothing
+OF_RESULTS = {"preset", "output", "resume", "json", "help", "list_presets"}
 
 
 class Recorded(Exception):
@@ -132,3 +135,29 @@ def test_a_study_reads_the_options_that_it_takes(preset, light, tmp_path):
 def test_no_command_of_a_paper_takes_what_the_bench_lacks():
     names = {option.name for option in command_of(("bench",)).params}
     assert set().union(*paper.TAKES.values()) <= names
+
+
+@pytest.mark.parametrize("name", [*PRESETS, *TREES, *STUDIES])
+def test_a_preset_is_listed_with_its_settings(name, capsys):
+    show_presets(name, json=True)
+    listed = json.loads(capsys.readouterr().out)
+    show_presets(name, json=False)
+    shown = capsys.readouterr().out
+    known = PRESETS.get(name) or TREES.get(name) or STUDIES[name]
+    for field, value in (vars(known) if name in PRESETS else known).items():
+        parts = value.split(",") if name in PRESETS and isinstance(value, str) else value
+        for part in parts if isinstance(parts, list) else [parts]:
+            if field != "summary":
+                assert part == listed[field] or part in listed[field] or not part
+            assert str(part) in shown or not part
+
+
+def test_all_presets_are_listed(capsys):
+    show_presets(None, json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert {*PRESETS, *TREES, *STUDIES} <= set(lines)
+
+
+def test_an_unknown_preset_is_not_listed():
+    with pytest.raises(UnknownName, match="seed-table1"):
+        show_presets("seed-table11", json=False)

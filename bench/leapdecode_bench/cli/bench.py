@@ -21,6 +21,7 @@ from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import by_draft, parse_methods, several_drafts
 from leapdecode_bench.cli.measuring import ResumeOption, measure_bench
 from leapdecode_bench.cli.paper import EVERY, run_paper
+from leapdecode_bench.cli.preset_list import show_presets
 from leapdecode_bench.cli.results import note_plots, note_rows, show
 from leapdecode_bench.cli.stated import stated_options
 from leapdecode_bench.measure.presets import PAPERS, find_preset
@@ -89,6 +90,12 @@ def bench(
     ] = None,
     resume: ResumeOption = False,
     ray: RayOption = False,
+    list_presets: Annotated[
+        bool,
+        typer.Option(
+            "--list-presets", help="show all presets; with --preset NAME what that one measures"
+        ),
+    ] = False,
     json: JsonOption = False,
     *,
     models: Models,
@@ -112,6 +119,8 @@ def bench(
 
       leapdecode bench --preset scaling --limit 10
 
+      leapdecode bench --preset scaling --list-presets    # its methods, sets and lengths
+
       leapdecode bench --methods ouroboros:history=true --budget auto --warmup 40  # warm
 
       leapdecode bench --exact --methods autoregressive:exact=false,lookahead    # exactness' cost
@@ -126,8 +135,11 @@ def bench(
 
       torchrun --nproc-per-node 2 -m leapdecode bench --preset lookahead-table -m path/to/model
     """
-    drafts = several_drafts(models.draft)
     stated = stated_options(context)
+    if list_presets:
+        show_presets(preset if "preset" in stated else None, json)
+        return
+    drafts = several_drafts(models.draft)
     if preset in PAPERS or baseline is not None:
         if len(drafts) > 1:
             raise OptionError(f"--draft names {len(drafts)} models; this preset takes one")
