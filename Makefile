@@ -32,7 +32,7 @@ real-pair: .venv/dev    ## a real target and its draft, Qwen2.5-Coder 1.5B and 0
 	$(BIN)/python tools/real_models.py --out build/real qwen-coder qwen-coder-draft
 
 docs: .venv/dev         ## the documentation as a site, in build/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 check: .venv/dev        ## lint and types
 	$(BIN)/ruff check .

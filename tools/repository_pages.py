@@ -1,7 +1,7 @@
-"""Shows pages of `bench/` on the documentation site: the findings, and how to measure.
+"""Shows files beside `docs/` on the documentation site: findings, how to measure, examples.
 
-mkdocs calls the functions (see `hooks` in mkdocs.yml). In the repository links between `docs/` and
-`bench/` are relative paths; on the site they become links between its pages.
+mkdocs calls the functions (see `hooks` in mkdocs.yml). In the repository links between these
+folders are relative paths; on the site they become links between its pages.
 """
 
 import posixpath
@@ -13,12 +13,17 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = {"bench/findings/": "findings/", "bench/scripts/": "measuring/", "docs/": ""}
-PATTERNS = ("bench/findings/*.md", "bench/scripts/*.md")
+FOLDERS = {
+    "bench/findings/": "findings/",
+    "bench/scripts/": "measuring/",
+    "examples/": "examples/",
+    "docs/": "",
+}
+PATTERNS = ("bench/findings/*.md", "bench/scripts/*.md", "examples/*.py", "examples/*.toml")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of `bench/`."""
+    """Add these files."""
     for path in (path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))):
         place = site_path(path.relative_to(ROOT).as_posix())
         files.append(File.generated(config, place, abs_src_path=str(path)))
@@ -37,7 +42,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return link[0]
         return f"]({posixpath.relpath(place, posixpath.dirname(here) or '.')}"
 
-    return re.sub(r"\]\(([^)#:]+\.md)", moved, markdown)
+    return re.sub(r"\]\(([^)#:\s]+)", moved, markdown)
 
 
 def site_path(path: str) -> str:
