@@ -143,16 +143,19 @@ def test_methods_lists_every_method():
     assert all(name in shown for name in names())
 
 
-def test_demo(monkeypatch):
-    monkeypatch.setattr("leapdecode.cli.demo.ROUNDS", 1)  # further ones only tell times better
+def test_demo():
     done = call("demo", "--max-tokens", "6", "--json")
     assert done.returncode == 0
     tasks = json.loads(done.stdout)["tasks"]
     assert len(tasks) == 3
     assert all(method["identical"] for task in tasks for method in task["methods"])
-    shown = call("demo", "--max-tokens", "2").stdout.decode()
-    assert "same" in shown
+    shown = call("demo", "--max-tokens", "12").stdout.decode()
+    assert shown.index("plain decoding ──") < shown.index("auto, the default ──")
+    assert "the same text" in shown
     assert "NO" not in shown
+    last = shown.splitlines()[-3:]
+    assert [line.split()[1] for line in last] == ["generate", "chat", "serve"]
+    assert all("-m MODEL" in line for line in last)
 
 
 def test_doctor():

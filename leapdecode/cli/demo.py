@@ -1,29 +1,37 @@
-"""`leapdecode demo`: an offline tour on the embedded pair."""
+"""`leapdecode demo`: in a few seconds, what the library is for, on the embedded pair."""
 
 import os
 import shutil
-import statistics
 import sys
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import print_json, reports_errors
+from leapdecode.cli.common import print_json, reports_errors, waiting
 from leapdecode.cli.model_options import Models
 from leapdecode.cli.options import JsonOption
 
-TOUR = (
-    "jacobi", "prompt_lookup", "lookahead", "draft_model", "multi_candidate", "ouroboros", "auto",
+METHODS = (
+    "autoregressive", "auto", "jacobi", "prompt_lookup", "lookahead", "draft_model",
+    "multi_candidate", "ouroboros",
 )  # fmt: skip
-ROUNDS, SECONDS = 3, 12  # of each prompt: at most so many rounds, and none that would end later
+LABELS = {"autoregressive": "plain decoding", "auto": "auto, the default"}
+COUNTED_TOKENS = 60  # most tokens of a text that is counted and not shown
+PROMPT_LINES = 4  # the last ones of a prompt, which are shown
+INTRODUCTION = (
+    "A language model writes one token per forward pass. leapdecode guesses several, verifies all "
+    "of them in one forward, and keeps those that the model would have written anyway."
+)
 
 
 @reports_errors
 def demo(
-    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens per text")] = 160,
+    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens per text")] = 120,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="default: colour on a terminal")
     ] = None,
@@ -31,9 +39,9 @@ def demo(
 ) -> None:
     """Tour every method on the embedded pair, offline.
 
-    Three held-out prompts that the pair solves, decoded plainly and by every method. Coloured
-    tokens were guessed and kept: they cost no forward of their own. Without colour, brackets hold
-    the tokens that came in one forward.
+    A class is written twice, by plain decoding and by `auto`. Coloured tokens were guessed and
+    kept: they cost no forward of their own. Without colour, brackets hold the tokens that came in
+    one forward. Then all methods write this text and two others.
 
     Examples:
 
@@ -41,141 +49,179 @@ def demo(
 
       leapdecode demo --no-color --max-tokens 60
     """
-    import torch
-
     from leapdecode.core import SamplingParams
 
-    # on so small a model more threads mostly wait, for each other and for busy neighbours
-    torch.set_num_threads(1)
-    llm = Models(device="cpu", fallback=False).open(prefix_cache=False)
+    screen = None if json else Screen(color)
+    if screen:
+        screen.introduce()
     sampling = SamplingParams(max_tokens=max_tokens)
-    rows = []
-    for title, prompt in _prompts():
-        rows.append(_compare(llm, title, prompt, sampling))
-        if not json:
-            _show(rows[-1], color)
-    if json:
-        print_json({"schema": 1, "model": "demo", "tasks": [_as_dict(row) for row in rows]})
+    counted = SamplingParams(max_tokens=min(max_tokens, COUNTED_TOKENS))
+    *others, shown = tasks = _tasks()
+    with waiting("loading the embedded pair ..."):
+        llm = _load()
+        # the first forwards of a process are slow, and `auto` learns by them what rows take
+        _decode(llm, others[0], METHODS[:2], counted)
+    if screen:
+        screen.race(llm, shown, sampling)
+    with waiting("all methods, on three texts ..."):
+        for task in others:
+            _decode(llm, task, METHODS[len(task.runs) :], counted)
+        _decode(llm, shown, METHODS[len(shown.runs) :], sampling)
+    if screen:
+        screen.table(tasks)
+        screen.next_commands()
     else:
-        _say_next()
-    if not all(
-        result.token_ids == row["results"][0].token_ids for row in rows for result in row["results"]
-    ):
+        print_json({"schema": 1, "model": "demo", "tasks": [_as_dict(task) for task in tasks]})
+    if not all(task.same(result) for task in tasks for result, _ in task.runs):
         raise typer.Exit(1)
 
 
-def _prompts() -> list[tuple[str, str]]:
+@dataclass
+class Task:
+    """A text to decode.
+
+    Attributes:
+        runs: by method, in the order of `METHODS`: the result, and the seconds that it took.
+    """
+
+    title: str
+    prompt: str
+    runs: list[tuple[Any, float]] = field(default_factory=list)
+
+    def same(self, result: Any) -> bool:
+        """Whether a text is plain decoding's."""
+        plain, _ = self.runs[0]
+        return bool(result.token_ids == plain.token_ids)
+
+
+def _tasks() -> list[Task]:
     from leapdecode.model.embedded import examples
 
     lines = examples("tour.jsonl").read_text(encoding="utf-8").splitlines()
-    shown = [loads(line) for line in lines]
-    return [(example["title"], example["prompt"]) for example in shown]
+    return [Task(**loads(line)) for line in lines]
 
 
-def _compare(llm: Any, title: str, prompt: str, sampling: Any) -> dict[str, Any]:
-    """Plain decoding and each method of the tour on one prompt, in turn; times are medians over the
-    rounds.
+def _load() -> Any:
+    import torch
 
-    A progress bar on stderr where that is a terminal.
-    """
-    from dataclasses import replace
+    # on so small a model more threads mostly wait, for each other and for busy neighbours
+    torch.set_num_threads(1)
+    return Models(device="cpu", fallback=False).open(prefix_cache=False)
 
-    from rich.console import Console
-    from rich.progress import Progress
 
-    for method in ("autoregressive", "auto"):  # the first forwards of a process are slow
-        llm.generate(prompt, method=method, sampling=replace(sampling, max_tokens=8))
-    methods = ["autoregressive", *TOUR]
-    results: list[Any] = [None] * len(methods)
-    taken: list[list[float]] = [[] for _ in methods]
-    console, started = Console(stderr=True), time.perf_counter()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task(title, total=ROUNDS * len(methods))
-        for done in range(ROUNDS):
-            if (time.perf_counter() - started) * (done + 1) > SECONDS * done > 0:
-                break
-            for number, method in enumerate(methods):
-                began = time.perf_counter()
-                results[number] = llm.generate(prompt, method=method, sampling=sampling)
-                taken[number].append(time.perf_counter() - began)
-                progress.advance(bar)
+def _decode(
+    llm: Any, task: Task, methods: Iterable[str], sampling: Any, on_step: Any = None
+) -> None:
+    for method in methods:
+        began = time.perf_counter()
+        result = llm.generate(task.prompt, method=method, sampling=sampling, on_step=on_step)
+        task.runs.append((result, time.perf_counter() - began))
+
+
+def _as_dict(task: Task) -> dict[str, Any]:
+    plain, _ = task.runs[0]
     return {
-        "title": title,
-        "prompt": prompt,
-        "results": results,
-        "seconds": [statistics.median(t) for t in taken],
-    }
-
-
-def _as_dict(row: dict[str, Any]) -> dict[str, Any]:
-    plain = row["results"][0]
-    return {
-        "title": row["title"],
-        "prompt": row["prompt"],
+        "title": task.title,
+        "prompt": task.prompt,
         "text": plain.text,
         "methods": [
             {
                 "method": result.method,
                 "options": result.options,
-                "identical": result.token_ids == plain.token_ids,
+                "identical": task.same(result),
                 "seconds": seconds,
                 "stats": result.stats.as_dict(),
             }
-            for result, seconds in zip(row["results"], row["seconds"], strict=True)
+            for result, seconds in task.runs
         ],
     }
 
 
-def _show(row: dict[str, Any], color: bool | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from leapdecode.cli.show import legend, marked_text, pieces_of
-    from leapdecode.plain import escape
-
-    console = Console(
-        force_terminal=True if color else None,
-        no_color=None if color is None else not color,
-        highlight=False,
+def _summary(task: Task) -> str:
+    """Of the last run of a text."""
+    _, plain_seconds = task.runs[0]
+    result, seconds = task.runs[-1]
+    counts = (
+        f"{result.stats.tokens} tokens in {result.stats.target_forwards} forwards, "
+        f"{seconds:.2f} seconds"
     )
-    coloured = color if color is not None else console.is_terminal and not console.no_color
-    best = max(row["results"][1:], key=lambda result: result.stats.tokens_per_forward)
-    console.rule(Text(f"{row['title']}, by {best.method}"))
-    console.print(Text(escape(row["prompt"]), style="dim"), end="", soft_wrap=True)
-    console.print(marked_text(pieces_of(best), coloured), soft_wrap=True)
-    console.print(legend({s for step in best.steps for s in step.sources}, coloured))
-    console.print(_table(row))
+    if len(task.runs) == 1:
+        return counts
+    same = "the same text" if task.same(result) else "NOT the same text"
+    return f"{counts}: {plain_seconds / seconds:.1f} times as fast, {same}"
 
 
-def _say_next() -> None:
-    here = Path(sys.argv[0])  # of an environment that is not activated
-    program = (
-        "leapdecode"
-        if shutil.which("leapdecode") or here.name != "leapdecode"
-        else os.path.relpath(here)
-    )
-    print(
-        "speed: against plain decoding, on this machine and this small model (one to three runs, "
-        "their median).\n"
-        "The forwards saved are the method's own.\n"
-        f"Next: {program} generate 'def fib(n):' --explain\n      {program} methods\n      "
-        f"{program} doctor"
-    )
+class Screen:
+    """What a reader sees, on stdout."""
 
+    def __init__(self, color: bool | None) -> None:
+        from rich.console import Console
 
-def _table(row: dict[str, Any]) -> Any:
-    from rich.table import Column, Table
+        self.console = Console(
+            force_terminal=True if color else None,
+            no_color=None if color is None else not color,
+            highlight=False,
+        )
+        terminal = self.console.is_terminal and not self.console.no_color
+        self.coloured = terminal if color is None else color
 
-    names = ("tokens", "forwards", "saved", "per forward", "speed", "same")
-    columns = [Column(name, justify="right", no_wrap=True) for name in names]
-    table = Table(Column("method", no_wrap=True), *columns)
-    plain, base = row["results"][0], row["seconds"][0]
-    for result, seconds in zip(row["results"], row["seconds"], strict=True):
-        stats = result.stats
-        saved = 1 - stats.target_forwards / plain.stats.target_forwards
-        table.add_row(
-            result.method, str(stats.tokens), str(stats.target_forwards), f"{saved:.0%}",
-            f"{stats.tokens_per_forward:.2f}", f"{base / seconds:.2f}x",
-            "yes" if result.token_ids == plain.token_ids else "NO",
-        )  # fmt: skip
-    return table
+    def introduce(self) -> None:
+        self.console.print(INTRODUCTION)
+        self.console.print()
+
+    def race(self, llm: Any, task: Task, sampling: Any) -> None:
+        """The text by plain decoding, then by `auto`, as it is written."""
+        from rich.text import Text
+
+        from leapdecode.cli.show import legend, marked_text
+        from leapdecode.plain import escape
+
+        def on_step(_: int, pieces: list[Any]) -> None:
+            text = marked_text(pieces, self.coloured)
+            self.console.print(text, end="", soft_wrap=True)
+
+        lines = task.prompt.splitlines()
+        cut = len(lines) - PROMPT_LINES
+        prompt = "\n".join([f"... ({cut} lines)", *lines[-PROMPT_LINES:]])
+        for method in METHODS[:2]:
+            self.console.rule(Text(LABELS[method]))
+            self.console.print(Text(escape(prompt), style="dim"), end="", soft_wrap=True)
+            _decode(llm, task, [method], sampling, on_step)
+            self.console.print()
+            self.console.print(Text(_summary(task), style="bold"))
+        result, _ = task.runs[-1]
+        sources = {source for step in result.steps for source in step.sources}
+        self.console.print(legend(sources, self.coloured))
+        self.console.print()
+
+    def table(self, tasks: list[Task]) -> None:
+        """Tokens per forward of every method on every text."""
+        from rich.table import Column, Table
+
+        names = [*(task.title for task in tasks), "same text"]
+        columns = [Column(name, justify="right") for name in names]
+        title = "Tokens per forward, by every method"
+        table = Table(Column("method", no_wrap=True), *columns, title=title)
+        for number, method in enumerate(METHODS):
+            results = [task.runs[number][0] for task in tasks]
+            same = all(task.same(result) for task, result in zip(tasks, results, strict=True))
+            counts = [f"{result.stats.tokens_per_forward:.2f}" for result in results]
+            table.add_row(LABELS.get(method, method), *counts, "yes" if same else "NO")
+        self.console.print(table)
+
+    def next_commands(self) -> None:
+        """Three commands to go on with."""
+        here = Path(sys.argv[0])  # of an environment that is not activated
+        program = (
+            "leapdecode"
+            if shutil.which("leapdecode") or here.name != "leapdecode"
+            else os.path.relpath(here)
+        )
+        lines = (
+            "",
+            "Now with a model of your own: MODEL is a Hugging Face name, a folder or a GGUF file.",
+            f'  {program} generate "def fib(n):" -m MODEL --explain',
+            f"  {program} chat -m MODEL",
+            f"  {program} serve -m MODEL",
+        )
+        self.console.print("\n".join(lines), markup=False, soft_wrap=True)
