@@ -23,7 +23,10 @@ from leapdecode.model.runner import Runner
 
 SHORT = SamplingParams(max_tokens=12)
 SAMPLED = replace(SHORT, temperature=0.9, seed=3)
-POLICIES = ("single", "batched", "scheduled", "scheduled:verify=1", "scheduled:overlap=true")
+POLICIES = (
+    "single", "batched", "scheduled", "scheduled:verify=1", "scheduled:overlap=true",
+    "scheduled:overlap=true:halves=true",
+)  # fmt: skip
 METHODS = ("autoregressive", "draft_model", "multi_candidate", "ouroboros")
 
 
@@ -113,6 +116,58 @@ def test_models_that_overlap_run_at_the_same_time(monkeypatch):
     assert all(wait >= 0 for event in trace for wait in event.waited)
 
 
+HALVES = "scheduled:overlap=true:halves=true"
+
+
+def test_halves_take_turns(monkeypatch):
+    """The target verifies one half at once while the draft serves the other."""
+    choose, chosen = Scheduled.turns, []
+
+    def recorded(self, asking):
+        turns = choose(self, asking)
+        ids = {name: [request.id for request in requests] for name, requests in turns.items()}
+        chosen.append((ids, [[request.id for request in part] for part in self.parts]))
+        return turns
+
+    monkeypatch.setattr(Scheduled, "turns", recorded)
+    engine = Engine(models(), make_scheduler(HALVES, 4))
+    for text in prompts(2) * 2:  # so short that no prompt is evaluated alone
+        engine.add(Request(text, replace(SHORT, max_tokens=60), "draft_model", budget="none"))
+    run(engine)
+    verifying = [(turns, parts) for turns, parts in chosen if "target" in turns][:6]
+    (parts, *others) = [parts for _, parts in verifying]
+    assert [len(part) for part in parts] == [2, 2]
+    assert all(other == parts for other in others)
+    for number, (turns, _) in enumerate(verifying):
+        assert turns == {"target": parts[number % 2], "draft": parts[1 - number % 2]}
+
+
+def test_batch_slots_of_a_half_adjoin(monkeypatch):
+    """Whoever joins and leaves: a recorded forward is of adjoining batch slots."""
+    aim, batches, target = SlotCache.aim, [], models()["target"]
+
+    def recorded(self, batch_slots, *arguments):
+        if self.layout is target.layout:
+            batches.append(list(batch_slots))
+        return aim(self, batch_slots, *arguments)
+
+    monkeypatch.setattr(SlotCache, "aim", recorded)
+    policy = make_scheduler(HALVES, 5)
+    engine = Engine({"target": target, "draft": draft_of(target)}, policy)
+    for number, text in enumerate(prompts(5) * 2):
+        sampling = SamplingParams(max_tokens=8 + 7 * (number % 4))
+        engine.add(Request(text, sampling, "draft_model", stream=number))
+    run(engine)
+    assert all(batch == list(range(batch[0], batch[-1] + 1)) for batch in batches)
+    assert {batch[0] for batch in batches if len(batch) > 1} >= {0, 3}
+
+
+def test_halves_without_a_draft_are_one_batch():
+    trace = []
+    decoded(HALVES, "autoregressive", size=4, count=4, trace=trace.append)
+    assert max(len(event.request_ids) for event in trace) == 4
+
+
 @pytest.mark.parametrize("name", ["target", "draft"])
 @pytest.mark.parametrize("overlap", [False, True])
 def test_a_worker_that_dies_fails_its_requests_and_leaves_no_thread(name, overlap, monkeypatch):
@@ -173,6 +228,8 @@ def test_the_number_of_threads_is_left_as_it_was():
         ("scheduled:verify=-1", OptionError, "verify=-1 must be a whole number"),
         ("scheduled:verify=some", OptionError, "verify='some' must be a whole number"),
         ("scheduled:overlap=maybe", OptionError, "overlap='maybe' must be"),
+        ("scheduled:halves=2", OptionError, "halves=2 must be True or False"),
+        ("scheduled:halves=true:verify=1", OptionError, "leave verify out"),
         ("scheduled:order=fcfs", UnknownName, "has no option 'order'"),
         ("scheduled:queue", OptionError, "'queue' is not KEY=VALUE"),
         ("schedule", UnknownName, "scheduled"),

@@ -56,6 +56,7 @@ class Engine:
         self.unfinished: dict[int, ActiveRequest] = {}
         self.waiting: deque[ActiveRequest] = deque()
         self.active: list[ActiveRequest] = []
+        self.arranged: list[ActiveRequest] = []  # as the scheduler knows them
         self.outputs: dict[int, Output] = {}
 
     @property
@@ -124,6 +125,7 @@ class Engine:
         if not self.turn.running:  # else caches must stay where they are
             self._admit()
             self.places.compact()
+            self._arrange()
         self._tell_planners()
         self._settle()
         self.turn.compare(self.active)
@@ -181,6 +183,12 @@ class Engine:
                 self._join_alone(request)
             self.waiting.remove(request)
             self.active.append(request)
+
+    def _arrange(self) -> None:
+        """Tell the scheduler where requests stand, when others are active than before."""
+        if self.arranged != self.active:
+            self.arranged = list(self.active)
+            self.scheduler.arrange(self.places.in_order())
 
     def _tell_planners(self) -> None:
         """Tell every planner how many requests decode, and whether one of them has no guesses."""

@@ -131,6 +131,14 @@ class Places:
         for request in self.joined:
             request.sequence.stats.commit_seconds += share
 
+    def in_order(self) -> list[ActiveRequest]:
+        """All that have joined, in the order of their batch slots in the target's cache."""
+        cache = self.caches.get("target")
+        if not isinstance(cache, KVCache):
+            return list(self.joined)
+        sequences = cache.sequences
+        return sorted(self.joined, key=lambda request: sequences[request.sequence.id].batch_slot)
+
     def spoilt(self) -> None:
         """A model failed half-way: what its caches hold is not used again."""
         for cache in self.caches.values():

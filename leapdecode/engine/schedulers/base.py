@@ -32,6 +32,13 @@ class Scheduler:
             processes: how many share the target.
         """
 
+    def arrange(self, active: Sequence[ActiveRequest]) -> None:
+        """Called before a step when other requests are active than before.
+
+        Args:
+            active: all of them, in the order of their batch slots in the target's cache.
+        """
+
     def next(self, waiting: Sequence[ActiveRequest]) -> ActiveRequest:
         """Which of those that wait becomes active first; here the one that came first."""
         return waiting[0]
