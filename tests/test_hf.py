@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from leapdecode.errors import OptionError, PromptError
-from leapdecode.hf import decoding
+from leapdecode.hf import decoding, runners
 from leapdecode.methods.registry import names
 from leapdecode_bench.tasks.registry import find
 
@@ -547,3 +547,18 @@ def test_a_cache_comes_back_where_there_is_one(llama):
     found = llama.generate(**ragged, **ends, custom_generate=decoding())
     assert torch.equal(found.sequences, llama.generate(**ragged, **ends).sequences)
     assert CACHE not in found
+
+
+def test_a_decoding_for_each_call_prepares_the_model_once(exact, monkeypatch):
+    """On a GPU preparing records forwards: seconds a call."""
+    model, prepared = copy.deepcopy(exact.model), []
+    prepare = runners.prepare
+    monkeypatch.setattr(
+        runners, "prepare", lambda *given: prepared.append(given) or prepare(*given)
+    )
+    inputs = encoded(exact, "def f(n):")
+    for _ in range(3):
+        model.generate(**inputs, max_new_tokens=4, custom_generate=decoding("lookahead"))
+    assert len(prepared) == 1
+    model.generate(**inputs, max_new_tokens=4, custom_generate=decoding(fallback=False))
+    assert [fallback for _, fallback in prepared] == [None, False]

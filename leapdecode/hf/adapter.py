@@ -2,9 +2,10 @@
 
 import contextlib
 import copy
+import functools
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from leapdecode.errors import OptionError
 from leapdecode.hf.cache import Keeping
 from leapdecode.hf.checks import check_config, check_inputs, check_unseen, padding_of
 from leapdecode.hf.rows import Row
-from leapdecode.hf.runners import Runners
+from leapdecode.hf.runners import RUNNERS
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT, make
 from leapdecode.model.cache_names import CACHE
@@ -84,7 +85,6 @@ class Decoding:
         # what the option `history` keeps from call to call
         self.pools: dict[Place, NgramPool] = {}
         self.stores: dict[Place, Store] = {}
-        self.runners = Runners()
 
     def generate(
         self,
@@ -116,7 +116,7 @@ class Decoding:
         bound.streamer = streamer or self.streamer
         try:
             arguments |= {"stopping_criteria": criteria, "custom_generate": bound}
-            return model.generate(inputs, **arguments)
+            return generate_of(model)(inputs, **arguments)
         finally:
             self.stats = bound.stats
 
@@ -142,10 +142,10 @@ class Decoding:
     def models(self, model: Any) -> Iterator[dict[str, Any]]:
         """The runners of `model` and of the draft by name, as an engine takes them."""
         with contextlib.ExitStack() as using:
-            models = {"target": using.enter_context(self.runners.of(model, self.fallback))}
+            models = {"target": using.enter_context(RUNNERS.of(model, self.fallback))}
             if self.draft is not None and (self.method.needs_draft or self.method.takes_draft):
                 # a draft that cannot be rolled back is no draft
-                models["draft"] = using.enter_context(self.runners.of(self.draft, False))
+                models["draft"] = using.enter_context(RUNNERS.of(self.draft, False))
             if len(sizes := {runner.vocabulary for runner in models.values()}) > 1:
                 message = f"draft and target have other vocabularies ({sizes})"
                 raise OptionError(f"{message}; choose a draft with the target's")
@@ -210,6 +210,17 @@ class Decoding:
                     error = engine.result(event.request_id).sequence.error
                     assert error is not None, "what ended with an error has one"
                     raise error
+
+
+def generate_of(model: Any) -> Callable[..., Any]:
+    """A model's `generate` by its class.
+
+    `from_pretrained(..., trust_remote_code=True)` puts a repository's own generation code in its
+    place, a partial function. That may be the code that called this decoding.
+    """
+    if isinstance(model.generate, functools.partial):
+        return functools.partial(type(model).generate, model)
+    return cast(Callable[..., Any], model.generate)
 
 
 def _settle(rows: list[Row], target: Runner | PlainRunner) -> None:

@@ -15,7 +15,7 @@ from leapdecode.core import Output, StepEvent
 from leapdecode.engine import Engine
 from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import PromptError
-from leapdecode.hf.adapter import Decoding, decoding
+from leapdecode.hf.adapter import Decoding, decoding, generate_of
 from leapdecode.hf.checks import check_config
 from leapdecode.hf.rows import Row
 from leapdecode.llm.checks import check_batch_size
@@ -120,7 +120,7 @@ def _prepared(
 
     prompt = torch.tensor([ids], device=model.get_input_embeddings().weight.device)
     mask = torch.ones_like(prompt)
-    model.generate(
+    generate_of(model)(
         prompt, attention_mask=mask, generation_config=config, custom_generate=capture, **limits
     )
     children = [Pending(f"{name}__child#{number}", row) for number, row in enumerate(rows[1:])]

@@ -34,7 +34,7 @@ class Runners:
         """The model's runner, made anew when the model is no longer what it was made from."""
         with self.lock:
             kept = self.kept.get(model)
-            facts = facts_of(model)
+            facts = (*facts_of(model), fallback)
             if kept is None or kept.facts != facts:
                 kept = self.kept[model] = Kept(prepare(model, fallback), facts)
             kept.runner = kept.runner.plain or kept.runner
@@ -59,3 +59,8 @@ def facts_of(model: Any) -> tuple[Any, ...]:
     prepare = model.prepare_inputs_for_generation
     prepared = (getattr(prepare, "__qualname__", ""), id(getattr(prepare, "__self__", prepare)))
     return weight.shape, weight.dtype, weight.device, attention, context, prepared
+
+
+# Of the whole process: a decoding that is made for a single call, as the natural way to write
+# `custom_generate=decoding()` makes it, finds what the calls before it prepared and learned.
+RUNNERS = Runners()
