@@ -134,3 +134,17 @@ def test_supported_versions_of_transformers_are_those_that_are_tested():
     card = (ROOT / "hub" / "README.md").read_text()
     assert f"transformers {versions[0]} to {versions[-1]}" in card
     assert "test-versions" not in (ROOT / ".ci" / "run").read_text()
+
+
+KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+
+
+def test_the_changelog_is_by_keep_a_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (.*)$", text, re.M)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", name) for name in versions[1:])
+    for section in text.split("\n## ")[1:]:
+        kinds = re.findall(r"^### (.*)$", section, re.M)
+        assert kinds == [kind for kind in KINDS if kind in kinds], section[:20]
+        assert "####" not in section
