@@ -258,6 +258,7 @@ def test_commands_that_take_over_a_minute_run_with_smaller_limits(page, reader):
 # Python.
 
 NOT_RUN_PYTHON = {
+    "README.md": "tests/test_docs.py runs it",
     "docs/adding_a_method.md": "tests/test_docs.py decodes with it",
     "docs/adding_a_source.md": "tests/test_docs.py decodes with it",
     "docs/adding_a_scheduler.md": "tests/test_docs.py runs it",
@@ -279,7 +280,12 @@ ids_1, ids_2 = tokenizer("def f(")["input_ids"], tokenizer("Tom has")["input_ids
 generation_config = GenerationConfig(max_new_tokens=4)
 """,
 }
-WITH_PYTHON = [page for page in PAGES if blocks(page, "python") and page not in NOT_RUN_PYTHON]
+SLOW_PYTHON = {"docs/python.md"}
+WITH_PYTHON = [
+    pytest.param(page, marks=[pytest.mark.slow] if page in SLOW_PYTHON else [])
+    for page in PAGES
+    if blocks(page, "python") and page not in NOT_RUN_PYTHON
+]
 
 
 def standing_for(code):
