@@ -58,7 +58,15 @@ def test_texts_that_differ_are_not_drawn(tool, monkeypatch):
         tool.runs_of(None, [1], 1, rounds=1)
 
 
-def test_lines_break_at_the_width_and_keep_their_columns(tool):
+def test_lines_break_behind_a_space(tool):
+    words = "    " + "word " * 12
+    run = tool.Run([0.1], [[(words, "suffix")]])
+    assert [(mark.line, mark.column, mark.text) for mark in tool.marks_of(run)] == [
+        (0, 4, " ".join(["word"] * 9)), (1, 0, "word word word "),
+    ]  # fmt: skip
+
+
+def test_a_word_without_spaces_breaks_at_the_width(tool):
     run = tool.Run([0.1, 0.2], [[("  ab", "target")], [("x" * 50, "suffix"), ("\n", "suffix")]])
     marks = tool.marks_of(run)
     assert [(mark.line, mark.column, len(mark.text)) for mark in marks] == [

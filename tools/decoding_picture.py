@@ -114,19 +114,20 @@ def median(runs: Sequence[Run]) -> Run:
 
 
 def marks_of(run: Run) -> list[Mark]:
-    """The text in lines of at most `COLUMNS`; leading spaces of a line belong to no mark."""
+    """The text in lines of at most `COLUMNS`; their leading spaces belong to no mark."""
     marks: list[Mark] = []
+    breaks = breaks_of(run.text)
     line = column = 0
     indented = True  # nothing but spaces stands on the line yet
-    for number, character, source in characters_of(run):
-        if character == "\n" or column == COLUMNS:
+    for place, (number, character, source) in enumerate(characters_of(run)):
+        if character == "\n" or place in breaks:
             line += 1
             column = 0
             indented = True
         if character == "\n":
             continue
         indented = indented and character == " "
-        if not indented:
+        if not indented and not (character == " " and place + 1 in breaks):
             mark = Mark(number, line, column, character, source)
             if marks and marks[-1].is_followed_by(mark):
                 last = marks.pop()
@@ -134,6 +135,24 @@ def marks_of(run: Run) -> list[Mark]:
             marks.append(mark)
         column += 1
     return marks
+
+
+def breaks_of(text: str) -> set[int]:
+    """Places of the characters before which a line that is too long goes on in the next one: behind
+    a space, if there is one.
+    """
+    breaks: set[int] = set()
+    start = 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        word = end - len(line.lstrip(" "))
+        while end - start > COLUMNS:
+            space = text.rfind(" ", word, start + COLUMNS + 1)
+            start = start + COLUMNS if space < 0 else space + 1
+            word = start
+            breaks.add(start)
+        start = end + 1
+    return breaks
 
 
 def characters_of(run: Run) -> Iterator[tuple[int, str, str]]:
@@ -284,7 +303,7 @@ def main() -> None:
     parser.add_argument("-m", "--model", default="demo", help="as of leapdecode generate")
     parser.add_argument("--draft", help="as of leapdecode generate")
     parser.add_argument("--prompt", default=PROMPT, help="a chat message where the model chats")
-    parser.add_argument("--max-tokens", type=int, default=96)
+    parser.add_argument("--max-tokens", type=int, default=80)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--output", type=Path, default=DOCS, help="folder of the two pictures")
     options = parser.parse_args()
