@@ -94,6 +94,8 @@ def test_what_is_refused_is_named(light):
     inputs = inputs_of(light)
     with pytest.raises(UnknownName, match="unknown method 'lookahed'"):
         from_hub(light.model, **inputs, method="lookahed")
+    with pytest.raises(UnknownName, match="windw"):
+        from_hub(light.model, **inputs, method="lookahead", options={"windw": 6})
     with pytest.raises(OptionError, match="num_beams=2"):
         from_hub(light.model, **inputs, num_beams=2)
     with pytest.raises(ValueError, match="trust_remote_code"):
