@@ -24,7 +24,7 @@ FORKED.set_forkserver_preload(
     [
         "torch.distributed.tensor", "transformers.generation.logits_process",
         "transformers.modeling_utils", "transformers.models.auto.modeling_auto",
-        "transformers.models.llama.modeling_llama", "leapdecode.llm", "leapdecode.cli.app",
+        "transformers.models.llama.modeling_llama", "leapdecode.llm.llm", "leapdecode.cli.app",
     ]
 )  # fmt: skip
 ENVIRONMENT = {"COLUMNS": "100", "HF_HUB_OFFLINE": "1"}

@@ -18,9 +18,8 @@ from leapdecode.model.memory import (
     CacheMemory,
     default_limit,
     free_bytes,
-    parse_size,
-    readable,
 )
+from leapdecode.model.sizes import parse_size, readable
 
 SAMPLING = SamplingParams(max_tokens=24, ignore_eos=True)
 

@@ -21,7 +21,7 @@ def command(*arguments):
         (("answer",), "a question or --example"),
         (("answer", "Who?", "--example", 1), "one of the two"),
         (("answer", "  "), "the question is empty"),
-        (("answer", "--example", -1), "--example -1 must be at least 0"),
+        (("answer", "--example", -1), "--example -1 must be from 0 to 9999"),
         (("answer", "Who?", "--task", "maths"), "did you mean 'math'"),
         (("answer", "Who?", "--task", "none.jsonl"), "cannot read none.jsonl"),
         (("answer", "Who?", "--shots", -1), "--shots -1"),

@@ -99,6 +99,7 @@ LIGHT = [
     "import leapdecode.methods as m; m.names()",
     "import leapdecode.reasoning, leapdecode.reasoning.draw",
     "import leapdecode.cli.app",
+    "import leapdecode.engine, leapdecode.llm, leapdecode_bench.measure.workloads",
     "import leapdecode.integrations.vllm, leapdecode.lm_eval",
 ]
 

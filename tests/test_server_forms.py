@@ -192,6 +192,7 @@ def test_others_go_on_while_a_form_is_compiled(llm, monkeypatch):
 STUCK = """
 import asyncio, socket, sys, time
 from leapdecode.server import serving
+from leapdecode.server.listener import bound
 from leapdecode.server.settings import Settings
 
 class Idle:
@@ -208,7 +209,7 @@ async def main():
     threads = ThreadPoolExecutor(1)
     threads.submit(stuck)
     ready = lambda host, port: print("ready", flush=True)
-    await serving.listen(app, Idle(), serving.bound("127.0.0.1", 0), ready, serving.LastResort())
+    await serving.listen(app, Idle(), bound("127.0.0.1", 0), ready, serving.LastResort())
 
 asyncio.run(main())
 """

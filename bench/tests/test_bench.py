@@ -15,9 +15,10 @@ import pytest
 from commands import call, errors
 
 from leapdecode import LLM, SamplingParams
+from leapdecode.cli.model_options import several_drafts
 from leapdecode.errors import OptionError, PromptError, UnknownName
 from leapdecode.model import embedded
-from leapdecode_bench.cli.contenders import by_draft, parse_methods, several_drafts
+from leapdecode_bench.cli.contenders import by_draft, parse_methods
 from leapdecode_bench.measure.bench import Bench, Workload
 from leapdecode_bench.measure.computing import computing
 from leapdecode_bench.measure.contenders import Ours, Outcome, Twins

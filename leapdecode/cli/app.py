@@ -2,7 +2,6 @@
 
 import os
 import sys
-from typing import Any
 
 import typer
 
@@ -10,6 +9,7 @@ from leapdecode import __version__
 from leapdecode.cli.chat import chat
 from leapdecode.cli.cllm import cllm, interpolate, view
 from leapdecode.cli.cllm_train import train
+from leapdecode.cli.commands import Commands, UsageError, usage_error
 from leapdecode.cli.common import reports_errors
 from leapdecode.cli.demo import demo
 from leapdecode.cli.distill import distill
@@ -21,18 +21,16 @@ from leapdecode.cli.model_options import first_process
 from leapdecode.cli.serve import PREFIX, serve
 from leapdecode.cli.tree import tree
 from leapdecode.cli.waiting_threads import CORES
+from leapdecode.errors import LeapdecodeError
 from leapdecode.plugins import bench_is_missing, bench_part
 
-# typer bundles its own click or uses the installed one, by version
-UsageError: Any = typer.BadParameter.__base__
-
-app = typer.Typer(
+app = Commands(
     name="leapdecode",
     help="Decode several tokens per forward pass, without changing one character of the output.",
-    epilog="Start with: leapdecode demo",
-    add_completion=False,
+    epilog="Start with: leapdecode demo. Tab completes commands and options after "
+    "leapdecode --install-completion.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 
 
@@ -104,9 +102,12 @@ def main() -> None:
     try:
         code = app(prog_name="leapdecode", standalone_mode=False)
     except UsageError as error:
-        message = " ".join(error.format_message().split())
-        typer.echo(f"error: {message}; see leapdecode --help", err=True)
-        code = 2
+        message = usage_error(error)
+        typer.echo(f"error: {message}", err=True)
+        code = message.exit_code
+    except LeapdecodeError as error:
+        typer.echo(f"error: {error}", err=True)
+        code = error.exit_code
     except typer.Abort:
         typer.echo("\ninterrupted", err=True)
         code = 130

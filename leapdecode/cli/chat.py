@@ -30,7 +30,7 @@ from leapdecode.methods import DEFAULT, make
 
 
 @reports_errors
-@takes_model()
+@takes_model(words="MODEL")
 def chat(
     system: SystemOption = None,
     method: MethodOption = DEFAULT,
@@ -59,7 +59,7 @@ def chat(
 
     Examples:
 
-      leapdecode chat -m path/to/model.gguf
+      leapdecode chat path/to/model.gguf
 
       leapdecode chat -m path/to/model --system "Answer in one sentence." --temperature 0.7
 

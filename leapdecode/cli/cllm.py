@@ -9,18 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
+from leapdecode.cli.commands import Commands
 from leapdecode.cli.common import counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import ModelOption, Models, takes_model
-from leapdecode.cli.options import JsonOption, RayOption, stated
+from leapdecode.cli.options import TOKENS, JsonOption, RayOption, stated
 from leapdecode.errors import OptionError
+from leapdecode.methods import find
+from leapdecode.model.location import check_model
 from leapdecode.plugins import bench_is_missing, bench_part
 
 BLOCK = 16  # tokens of a block
 LIMIT = 2000  # prompts
-cllm = typer.Typer(
+cllm = Commands(
     name="cllm",
     help="Train a model to decode several tokens per forward by itself (CLLM).",
-    rich_markup_mode=None,
 )
 
 
@@ -71,7 +73,7 @@ def collect(
         float | None,
         typer.Option(help="share of prompts that -m answers, beside --teacher; by default 1"),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(help="most tokens of a response")] = 256,
+    max_tokens: Annotated[int, typer.Option(*TOKENS, help="most tokens of a response")] = 256,
     batch_size: Annotated[int, typer.Option(help="texts decoded at a time")] = 16,
     method: Annotated[
         str, typer.Option(help="what decodes the responses; any lossless method gives the same")
@@ -118,26 +120,28 @@ def collect(
       RAY_ADDRESS=head:6379 leapdecode cllm collect --task math --output data --ray
     """
     from leapdecode.training.cleaning import Cleaning
-    from leapdecode.training.collect import Collecting
-    from leapdecode.training.collect import collect as collect_all
     from leapdecode.training.dataset import parquet
     from leapdecode.training.prompts import encoded, of_teacher
 
     folder = checked_output(output)
+    find(method)
+    cleaning = Cleaning(
+        repeated_tokens=repeated_tokens, repeated_run=repeated_run,
+        repeated_sentences=repeated_sentences,
+    )  # fmt: skip
     parquet()
     rows_of_teacher = checked_teacher(teacher, student_share, task, prompts, dataset)
     if block is None:
         block = rows_of_teacher.block if rows_of_teacher else BLOCK
-    settings = Collecting(
-        block, max_tokens, batch_size, seed, shard, method,
-        Cleaning(
-            repeated_tokens=repeated_tokens, repeated_run=repeated_run,
-            repeated_sentences=repeated_sentences,
-        ),
-        **stated(student_share=student_share),
-    )  # fmt: skip
     if not rows_of_teacher:
         training_prompts = gather_prompts(task, prompts, dataset, limit or LIMIT, seed)
+    from leapdecode.training.collect import Collecting
+    from leapdecode.training.collect import collect as collect_all
+
+    settings = Collecting(
+        block, max_tokens, batch_size, seed, shard, method, cleaning,
+        **stated(student_share=student_share),
+    )  # fmt: skip
     # what is chosen by a clock could differ between two halves of a run, and with it near-ties
     settled = replace(models, exact=False, prepack=False)
     llm = settled.open(fallback=False, prefix_cache=False)
@@ -255,7 +259,7 @@ def print_resume_hint() -> None:
 def view(
     prompt: Annotated[str, typer.Argument(help="what the model continues")],
     block: Annotated[int, typer.Option(min=2, help="tokens of a block")] = 16,
-    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of the text")] = 64,
+    max_tokens: Annotated[int, typer.Option(*TOKENS, min=1, help="most tokens of the text")] = 64,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page, too")] = None,
     json: JsonOption = False,
     *,
@@ -339,9 +343,11 @@ def interpolate(
 
       leapdecode cllm evaluate -m model --also between --output report
     """
+    folder = checked_output(output)
+    for name in (model, baseline):
+        check_model(name)
     from leapdecode.training.interpolate import interpolate as write_between
 
-    folder = checked_output(output)
     facts = write_between(model, baseline, share, folder)
     if json:
         print_json({"schema": 1, "output": str(folder), **facts})

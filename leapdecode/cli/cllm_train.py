@@ -11,6 +11,8 @@ from leapdecode.cli.common import counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import DeviceOption, ModelOption, TrustOption
 from leapdecode.cli.options import JsonOption, stated
 from leapdecode.errors import OptionError
+from leapdecode.model.location import check_model
+from leapdecode.model.names import full_device, full_dtype
 
 AR_WEIGHT = 10.0  # as `training.losses` has it
 
@@ -111,6 +113,13 @@ def train(
 
       leapdecode cllm train --data trajectories --recipe jacobi-forcing --output model
     """
+    full_device(device)
+    full_dtype(dtype)
+    check_model(model)
+    folder = checked_output(output)
+    if data is None:
+        raise OptionError("--data DIR is missing: trajectories made by cllm collect")
+    check_packages()
     from leapdecode.training.draws import Draws
     from leapdecode.training.losses import Objective
     from leapdecode.training.train import Training
@@ -119,10 +128,6 @@ def train(
     draws = Draws(
         recipe, loss, states, early, fresh=fresh, **stated(augment=augment, window=window)
     )
-    folder = checked_output(output)
-    if data is None:
-        raise OptionError("--data DIR is missing: trajectories made by cllm collect")
-    check_packages()
     settings = Training(
         epochs, max_steps, learning_rate, warmup, weight_decay, max_grad_norm, batch_size,
         accumulate, bf16, dtype, gradient_checkpointing, lora, save_every=save_every, keep=keep,

@@ -10,8 +10,9 @@ from typing import Any
 
 import typer
 
-from leapdecode.errors import LeapdecodeError, PromptError
+from leapdecode.errors import LeapdecodeError, OptionError, PromptError
 
+EXAMPLES = 10_000  # held-out questions of a task that a command may name
 PIPED = 118  # columns, where nobody says how wide the output is
 
 
@@ -85,6 +86,16 @@ def read_prompt(prompt: str, what: str = "prompt") -> str:
         raise PromptError(
             f"stdin is not UTF-8 text ({error.reason} at byte {error.start})"
         ) from error
+
+
+def checked_example(number: int | None) -> int:
+    """`--example` as the number of a held-out question; raises `OptionError` for others.
+
+    Questions are drawn one after the other, so their number is limited.
+    """
+    if number is None or not 0 <= number < EXAMPLES:
+        raise OptionError(f"--example {number} must be from 0 to {EXAMPLES - 1}")
+    return number
 
 
 def check_place(option: str, path: Path) -> None:

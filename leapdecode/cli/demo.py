@@ -14,7 +14,7 @@ import typer
 
 from leapdecode.cli.common import print_json, reports_errors, waiting
 from leapdecode.cli.model_options import Models
-from leapdecode.cli.options import JsonOption
+from leapdecode.cli.options import TOKENS, JsonOption
 
 METHODS = (
     "autoregressive", "auto", "jacobi", "prompt_lookup", "lookahead", "draft_model",
@@ -31,7 +31,7 @@ INTRODUCTION = (
 
 @reports_errors
 def demo(
-    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens per text")] = 120,
+    max_tokens: Annotated[int, typer.Option(*TOKENS, min=1, help="most tokens per text")] = 120,
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="default: colour on a terminal")
     ] = None,

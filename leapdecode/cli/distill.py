@@ -12,7 +12,7 @@ from leapdecode.cli.cllm import checked_output, gather_prompts, print_resume_hin
 from leapdecode.cli.cllm_train import check_packages
 from leapdecode.cli.common import counting_progress, print_json, print_line, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.options import JsonOption
+from leapdecode.cli.options import TOKENS, JsonOption
 from leapdecode.errors import OptionError
 from leapdecode.plugins import bench_is_missing, bench_part
 
@@ -57,7 +57,9 @@ def distill(
         int | None,
         typer.Option(help="tokens of the draft's head; default: a third of its cost, or all"),
     ] = None,
-    max_tokens: Annotated[int, typer.Option(min=2, help="tokens of each text of the target")] = 128,
+    max_tokens: Annotated[
+        int, typer.Option(*TOKENS, min=2, help="tokens of each text of the target")
+    ] = 128,
     batch_size: Annotated[
         int, typer.Option(min=1, help="texts that the target decodes at a time")
     ] = 32,
@@ -92,14 +94,13 @@ def distill(
       leapdecode distill path/to/model --task code/source --share 0.1 --output drafted --resume
     """
     from leapdecode.core import SamplingParams
-    from leapdecode.training.distill import DRAFT, TRAINING, Distilling, check_share
     from leapdecode.training.prompts import encoded
 
     folder = checked_output(output)
+    target_models = replace(models, model=target)
     drafts = bench_part("drafts")
     if drafts is None and test:
         raise bench_is_missing("--test")
-    check_share(share)
     check_packages()
     training_prompts = gather_prompts(task, prompts, dataset, limit, seed)
     held_out = [] if test else training_prompts[-HELD_OUT:]
@@ -109,12 +110,14 @@ def distill(
             f"{len(held_out)} prompts are too few: {HELD_OUT} are left out to measure on; "
             "add more, or name others with --test"
         )
+    from leapdecode.training.distill import DRAFT, TRAINING, Distilling, check_share
+
+    check_share(share)
     training = replace(
         TRAINING, epochs=epochs, learning_rate=learning_rate, batch_size=train_batch, bf16=bf16,
         save_every=save_every, seed=seed,
     )  # fmt: skip
     settings = Distilling(share, head, training)
-    target_models = replace(models, model=target)
     try:
         size = make_draft(
             target_models,

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from leapdecode.model.memory import readable
+from leapdecode.model.sizes import readable
 
 CHEAP = 1.5
 

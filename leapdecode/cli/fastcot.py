@@ -5,9 +5,16 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from leapdecode.cli.common import print_json, read_prompt, reports_errors, waiting
+from leapdecode.cli.commands import Commands
+from leapdecode.cli.common import (
+    checked_example,
+    print_json,
+    read_prompt,
+    reports_errors,
+    waiting,
+)
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
-from leapdecode.cli.options import JsonOption, OptionOption, parse_options
+from leapdecode.cli.options import TOKENS, JsonOption, OptionOption, parse_options
 from leapdecode.errors import OptionError
 
 T = TypeVar("T", int, float)
@@ -24,7 +31,7 @@ ShotsOption = Annotated[
         "paper shows"
     ),
 ]
-MaxTokensOption = Annotated[int, typer.Option(help="most tokens of the rationale")]
+MaxTokensOption = Annotated[int, typer.Option(*TOKENS, help="most tokens of the rationale")]
 EndOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -60,10 +67,9 @@ ENDED = {
 }
 MARKS = ("\u27e6~", "~\u27e7")  # round approximate tokens
 
-fastcot = typer.Typer(
+fastcot = Commands(
     name="fastcot",
     help="Answer from a glimpse of a rationale, before all of it is written (lossy by design).",
-    rich_markup_mode=None,
 )
 
 
@@ -143,9 +149,8 @@ def _problem(question: str | None, source: Any, example: int | None, shots: int)
         raise OptionError("give a question or --example N, one of the two")
     if question is not None:
         return source.ask(read_prompt(question, "question"), shots)
-    if example is None or example < 0:
-        raise OptionError(f"--example {example} must be at least 0")
-    return source.questions(example + 1, 0, shots)[example]
+    number = checked_example(example)
+    return source.questions(number + 1, 0, shots)[number]
 
 
 @fastcot.command()

@@ -35,11 +35,11 @@ from leapdecode.model.waits import Waiting
 
 
 @reports_errors
-@takes_model()
+@takes_model(words="[MODEL] PROMPT")
 def generate(
     prompt: Annotated[
-        str, typer.Argument(help="the text to continue; - reads stdin, its last newline included")
-    ],
+        str | None, typer.Option("--prompt", "-p", help="PROMPT, where it is not the last argument")
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="the prompt is a message, put in the chat template")
     ] = False,
@@ -100,7 +100,7 @@ def generate(
     *,
     models: Models,
 ) -> None:
-    """Continue a prompt.
+    """Continue a prompt, by the embedded pair or the model before it.
 
     The text goes to stdout as it is accepted, a summary to stderr.
 
@@ -121,6 +121,8 @@ def generate(
 
       leapdecode generate "Once" --logprobs 5 --json
 
+      leapdecode generate path/to/model "Once upon a time" -n 64 -t 0.8
+
       leapdecode generate --chat "Name three rivers." -m path/to/model.gguf
     """
     sampling = SamplingParams(
@@ -130,7 +132,7 @@ def generate(
         ),
     )  # fmt: skip
     options = parse_options(method, option or [])
-    text = read_prompt(prompt)
+    text = read_prompt(prompt or "")
     most_rows = parse_budget(budget)
     sampled = verification == "rejection" and not sampling.greedy  # no text of its own to keep to
     if audit and sampled:

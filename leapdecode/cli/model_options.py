@@ -10,8 +10,20 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from leapdecode.errors import OptionError
+from leapdecode.cli.words import may_be_model, model_and_prompt, only_model, with_roles
+from leapdecode.errors import ModelUnavailable, OptionError
 from leapdecode.methods import find
+from leapdecode.model import embedded
+from leapdecode.model.location import check_model
+from leapdecode.model.names import (
+    INT8,
+    check_attention,
+    check_generation_config,
+    check_quantized,
+    full_device,
+    full_dtype,
+)
+from leapdecode.model.sizes import parse_size
 from leapdecode.model.waits import BARS, Waiting
 from leapdecode.plain import escape
 
@@ -29,9 +41,11 @@ DraftOption = Annotated[
 ]
 DeviceOption = Annotated[
     str,
-    typer.Option(help="auto, cpu, cuda, cuda:1, ..., offload (what does not fit)"),
+    typer.Option(help="auto, cpu, gpu, cuda:1, ..., offload (what does not fit)"),
 ]
-DtypeOption = Annotated[str, typer.Option(help="auto, float32, float64, bfloat16 or float16")]
+DtypeOption = Annotated[
+    str, typer.Option(help="auto, float32, float64, bfloat16, float16, or in short: fp32, bf16")
+]
 DraftDtypeOption = Annotated[
     str,
     typer.Option(
@@ -100,6 +114,11 @@ NoKeepOption = Annotated[
     ),
 ]
 ARGUMENT = "models"
+WORDS = {
+    "MODEL": "the model, in place of -m",
+    "[MODEL] PROMPT": "the text to continue, - for that of stdin, its last newline included; "
+    "before it perhaps the model, in place of -m. With -p PROMPT it is the model alone",
+}
 
 
 def processes() -> int:
@@ -114,7 +133,10 @@ def first_process() -> bool:
 
 @dataclass(frozen=True)
 class Models:
-    """A model, its draft, and how they are loaded, as a command line says."""
+    """A model, its draft, and how they are loaded, as a command line says.
+
+    Raises `OptionError` and `ModelUnavailable` for what is known to be wrong without loading it.
+    """
 
     model: ModelOption = "demo"
     draft: DraftOption = None
@@ -131,6 +153,19 @@ class Models:
     generation_config: GenerationConfigOption = "auto"
     no_keep: NoKeepOption = False
     draft_dtype: DraftDtypeOption = "auto"
+
+    def __post_init__(self) -> None:
+        full_device(self.device)
+        full_dtype(self.dtype)
+        if self.draft_dtype != INT8:
+            full_dtype(self.draft_dtype)
+        check_attention(self.attn)
+        check_quantized(self.quantize)
+        check_generation_config(self.generation_config)
+        if self.cache_memory is not None:
+            parse_size(self.cache_memory)
+        for name in (self.model, *several_drafts(self.draft)):
+            check_model(name)
 
     @property
     def has_draft(self) -> bool:
@@ -170,6 +205,8 @@ class Models:
                 "this command runs in one process; "
                 "torchrun serves generate, bench, tree compare, doctor and cllm train"
             )
+        if embedded.NAME in (self.model, self.draft):
+            embedded.folder()  # raises where the demo pair is not installed
         _show_log()
         with Waiting("importing torch and transformers"):
             import transformers.utils.logging as transformers_logging
@@ -199,11 +236,23 @@ class Models:
         return llm
 
 
-def takes_model(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def several_drafts(draft: str | None) -> list[str]:
+    """The models that `--draft A,B` names; a folder may have a comma in its name."""
+    if draft is None or os.path.exists(draft):
+        return [] if draft is None else [draft]
+    return [name.strip() for name in draft.split(",") if name.strip()]
+
+
+def takes_model(
+    *without: str, words: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of `Models` in place of its argument `models`.
 
     The command is called with all of them as one `Models`. Options named in `without` are left out;
     without "draft" there is no "draft_dtype" either.
+
+    `words` are the arguments that may name the model in place of -m, a key of `WORDS`. Where a
+    prompt is one of them, the command has an option `prompt`.
     """
     if "draft" in without:
         without = (*without, "draft_dtype")
@@ -225,11 +274,21 @@ def takes_model(*without: str) -> Callable[[Callable[..., None]], Callable[..., 
             model_values = {option.name: values.pop(option.name) for option in model_options}
             if "fallback" in without:  # such commands are of no use to a model without trees
                 model_values["fallback"] = False
-            command(**values, **{ARGUMENT: Models(**model_values)})
+            model = None if words is None else _model_of_words(values, model_values["model"])
+            if model is not None:
+                model_values["model"] = model
+            try:
+                command(**values, **{ARGUMENT: Models(**model_values)})
+            except ModelUnavailable as error:
+                if model is None or model not in str(error):
+                    raise
+                raise with_roles(error, model, values.get("prompt")) from error
 
         parameters = list(inspect.signature(command, eval_str=True).parameters.values())
         position = [parameter.name for parameter in parameters].index(ARGUMENT)
         parameters[position : position + 1] = model_options
+        if words is not None:
+            parameters += _words_parameters(words)
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters
         ]
@@ -238,6 +297,41 @@ def takes_model(*without: str) -> Callable[[Callable[..., None]], Callable[..., 
         return run
 
     return decorate
+
+
+def _words_parameters(words: str) -> list[inspect.Parameter]:
+    """The parameters that `_model_of_words` reads."""
+    argument = typer.Argument(metavar=words, help=WORDS[words], show_default=False)
+    annotations = {"context": typer.Context, "words": Annotated[list[str] | None, argument]}
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if name == "context" else None,
+            annotation=annotation,
+        )
+        for name, annotation in annotations.items()
+    ]
+
+
+def _model_of_words(values: dict[str, Any], model: str) -> str | None:
+    """The model that the arguments name; `values` lose them, and get the prompt among them.
+
+    `model` is the value of -m.
+    """
+    context = values.pop("context")
+    words = values.pop("words") or []
+    is_stated = context.get_parameter_source("model").name == "COMMANDLINE"
+    stated = model if is_stated else None
+    program = context.command_path
+    if "prompt" not in values:
+        return only_model(program, words, stated)
+    named, prompt = model_and_prompt(program, words, values["prompt"], stated)
+    values["prompt"] = prompt
+    if named is None and not is_stated and may_be_model(prompt):
+        note = f"note: {prompt!r} was taken as the prompt; a model goes before it"
+        typer.echo(f"{note}: {program} MODEL PROMPT", err=True)
+    return named
 
 
 def _show_log() -> None:

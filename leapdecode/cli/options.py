@@ -8,6 +8,9 @@ from leapdecode.errors import OptionError
 from leapdecode.methods import find
 from leapdecode.plugins import parse_fields
 
+# the names of options that other programs have short, for every command
+TOKENS = ("--max-tokens", "-n")
+TEMPERATURE = ("--temperature", "--temp", "-t")
 JsonOption = Annotated[
     bool, typer.Option("--json", help="one JSON document on stdout, nothing else there")
 ]
@@ -23,8 +26,8 @@ MethodOption = Annotated[str, typer.Option(help="see `leapdecode methods`")]
 OptionOption = Annotated[
     list[str] | None, typer.Option("-o", metavar="KEY=VALUE", help="an option of the method")
 ]
-MaxTokensOption = Annotated[int, typer.Option(help="most tokens to generate")]
-TemperatureOption = Annotated[float, typer.Option(help="0 is greedy")]
+MaxTokensOption = Annotated[int, typer.Option(*TOKENS, help="most tokens to generate")]
+TemperatureOption = Annotated[float, typer.Option(*TEMPERATURE, help="0 is greedy")]
 # those without a default take the model's, where its generation config has one
 TopKOption = Annotated[int | None, typer.Option(help="keep the k most likely tokens; 0 keeps all")]
 TopPOption = Annotated[

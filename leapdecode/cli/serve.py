@@ -1,21 +1,23 @@
 """`leapdecode serve`: a server in OpenAI's form."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from leapdecode.cli.common import reports_errors
 from leapdecode.cli.model_options import Models, takes_model
-from leapdecode.cli.options import MethodOption
+from leapdecode.cli.options import TOKENS, MethodOption
 from leapdecode.errors import OptionError
 from leapdecode.methods import DEFAULT, find
 
 PREFIX = "LEAPDECODE_SERVE"
+PACKAGES = ("fastapi", "uvicorn", "prometheus_client")  # of leapdecode[serve], to serve at all
 
 
 @reports_errors
-@takes_model("fallback")
+@takes_model("fallback", words="MODEL")
 def serve(
     host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 for all")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one")] = 8000,
@@ -28,7 +30,9 @@ def serve(
     max_queue: Annotated[
         int, typer.Option(min=0, help="texts that may wait; more get status 429")
     ] = 256,
-    max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of an answer")] = 4096,
+    max_tokens: Annotated[
+        int, typer.Option(*TOKENS, min=1, help="most tokens of an answer")
+    ] = 4096,
     max_body: Annotated[int, typer.Option(min=1000, help="most bytes of a request")] = 4 << 20,
     request_seconds: Annotated[
         float, typer.Option(min=0.1, help="a request that takes longer is ended")
@@ -76,7 +80,7 @@ def serve(
 
     Examples:
 
-      leapdecode serve -m path/to/model --port 8000
+      leapdecode serve path/to/model --port 8000
 
       curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user",
       "content": "Hello"}], "stream": true}'
@@ -88,14 +92,14 @@ def serve(
     find(method)
     if any(not key.strip() or key.split() != [key] for key in api_key or ()):
         raise OptionError("--api-key takes keys without spaces, of one character at least")
-    try:
-        from leapdecode.server.serving import bound
-        from leapdecode.server.serving import serve as run
-        from leapdecode.server.settings import Settings
-    except ImportError as error:
+    from leapdecode.server.listener import bound
+    from leapdecode.server.settings import Settings
+
+    absent = [package for package in PACKAGES if find_spec(package) is None]
+    if absent:
         raise OptionError(
-            f"serve needs the package {error.name}: pip install -e '.[serve]' in a clone"
-        ) from error
+            f"serve needs the package {absent[0]}: pip install -e '.[serve]' in a clone"
+        )
     settings = Settings(
         tuple(served_model_name or ()), tuple(api_key or ()), tuple(cors or ()), method,
         max_queue, max_tokens, max_body, request_seconds, patience, grace, _say if log else None,
@@ -114,9 +118,10 @@ def serve(
             _say(f"starting {replicas} replicas")
         serve_replicas(models.open, settings, batch_size, replicas, listener, _listening)
         return
-    from leapdecode.llm import AsyncLLM
-
     llm = models.open()
+    from leapdecode.llm import AsyncLLM
+    from leapdecode.server.serving import serve as run
+
     settings = replace(settings, names=settings.names or (llm.name,))
     run(AsyncLLM(llm, batch_size=batch_size), settings, listener, _listening)
 

@@ -10,9 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import check_place, print_json, read_prompt, reports_errors
+from leapdecode.cli.commands import Commands
+from leapdecode.cli.common import (
+    check_place,
+    checked_example,
+    print_json,
+    read_prompt,
+    reports_errors,
+)
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import (
+    TEMPERATURE,
+    TOKENS,
     BudgetOption,
     JsonOption,
     SeedOption,
@@ -46,7 +55,8 @@ SamplesOption = Annotated[
     int, typer.Option(help="values of a state, whose mean counts, or votes on a level")
 ]
 MostTokensOption = Annotated[
-    int | None, typer.Option(min=1, help="most tokens of a text; default: the task's own limits")
+    int | None,
+    typer.Option(*TOKENS, min=1, help="most tokens of a text; default: the task's own limits"),
 ]
 ChatOption = Annotated[
     bool | None,
@@ -57,10 +67,9 @@ ChatOption = Annotated[
     ),
 ]
 
-tree = typer.Typer(
+tree = Commands(
     name="tree",
     help="Search trees of thoughts: a model thinks in steps, values them, goes on from the best.",
-    rich_markup_mode=None,
 )
 
 
@@ -103,7 +112,8 @@ def solve(
     ] = "value",
     samples: SamplesOption = 1,
     temperature: Annotated[
-        float, typer.Option(help="0 is greedy: all thoughts of a state are then the same")
+        float,
+        typer.Option(*TEMPERATURE, help="0 is greedy: all thoughts of a state are then the same"),
     ] = 1.0,
     top_p: TopPOption = None,
     max_tokens: MostTokensOption = None,
@@ -212,9 +222,8 @@ def _problem(question: str | None, task: Any, example: int | None) -> Any:
         return Question(read_prompt(question, "question"))
     if example is None or question is not None:
         raise OptionError("give a question or --example N, one of the two")
-    if example < 0:
-        raise OptionError(f"--example {example} must be at least 0")
-    return task.questions(example + 1)[example]
+    number = checked_example(example)
+    return task.questions(number + 1)[number]
 
 
 def method_name(method: str | None, drafted: bool) -> str:

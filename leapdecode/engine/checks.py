@@ -6,11 +6,10 @@ from typing import Any
 
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods.registry import find, names
-from leapdecode.model.exactness import refusal
+from leapdecode.model.names import AUTO
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 
-AUTO = "auto"
 VERIFIERS = ("seeded", "rejection")
 
 
@@ -100,16 +99,6 @@ def fingerprint(tokenizer: Any, vocabulary: int) -> str:
         sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
     )
     return hashlib.sha256(entries.encode()).hexdigest()[:16]
-
-
-def check_target(target: Any) -> None:
-    """Raise `UnsupportedModel` where the model has proved to verify no trees and may not be decoded
-    plainly, or where texts must be exact and have proved not to be.
-    """
-    if target.refusal is not None:
-        raise target.refusal
-    if target.exact is not None and target.exact.reason and target.exact.required:
-        raise refusal(target.model, target.exact)
 
 
 def check_length(ids: list[int], max_length: int) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.errors import CacheMemoryError
 from leapdecode.model.kv_cache import KVCache
-from leapdecode.model.memory import CacheMemory, readable
+from leapdecode.model.memory import CacheMemory
 from leapdecode.model.plain import PlainCache, PlainRunner
 from leapdecode.model.runner import Runner
 from leapdecode.model.sequence_cache import Room
+from leapdecode.model.sizes import readable
 
 # slots reserved at first for new tokens and for a tree; a cache grows with its text
 EXPECTED, TREE_ROOM = 256, 256

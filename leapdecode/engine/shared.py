@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from leapdecode.core import Sequence
-from leapdecode.engine.checks import AUTO, check_pool, check_store, fingerprint
+from leapdecode.engine.checks import check_pool, check_store, fingerprint
 from leapdecode.methods.base import Method
 from leapdecode.methods.common_rows import BatchCost, CommonRows
 from leapdecode.methods.planner import CostPlanner, Planner
 from leapdecode.model.memory import CacheMemory
+from leapdecode.model.names import AUTO
 from leapdecode.model.row_times import RowTimes, row_times
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import MOST_TOKENS as MOST_POOL

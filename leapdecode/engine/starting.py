@@ -7,11 +7,9 @@ from typing import Any
 from leapdecode.core import Request, Sequence
 from leapdecode.engine.active import ActiveRequest
 from leapdecode.engine.checks import (
-    AUTO,
     check_budget,
     check_length,
     check_salt,
-    check_target,
     check_verification,
 )
 from leapdecode.engine.shared import Shared
@@ -19,6 +17,8 @@ from leapdecode.errors import OptionError
 from leapdecode.methods.base import Method
 from leapdecode.methods.context import MethodContext
 from leapdecode.methods.registry import fresh, make
+from leapdecode.model.exactness import refusal
+from leapdecode.model.names import AUTO
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.traits import trained_block
 from leapdecode.verify.custom import for_one_text
@@ -89,3 +89,13 @@ def method_of(request: Request, models: Mapping[str, Any]) -> Method:
 def plain_method() -> Method:
     """Plain decoding."""
     return make("autoregressive", {})
+
+
+def check_target(target: Any) -> None:
+    """Raise `UnsupportedModel` where the model has proved to verify no trees and may not be decoded
+    plainly, or where texts must be exact and have proved not to be.
+    """
+    if target.refusal is not None:
+        raise target.refusal
+    if target.exact is not None and target.exact.reason and target.exact.required:
+        raise refusal(target.model, target.exact)

@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 from leapdecode.core import SamplingParams
-from leapdecode.engine.checks import AUTO
 from leapdecode.errors import ForkedProcess, OptionError, UnsupportedModel
-from leapdecode.model.int8 import INT8, check_quantize
+from leapdecode.model.int8 import check_quantize
+from leapdecode.model.names import AUTO, INT8
 
 
 def check_causal_model(model: Any, role: str) -> None:
@@ -55,12 +55,6 @@ def check_batch_size(batch_size: Any) -> None:
     """Raise `OptionError` unless it is a whole number of at least 1."""
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise OptionError(f"batch_size={batch_size!r} must be a whole number of at least 1")
-
-
-def check_generation_config(value: Any) -> None:
-    """Raise `OptionError` unless it is "auto" or "ignore"."""
-    if value not in ("auto", "ignore"):
-        raise OptionError(f"generation_config={value!r} must be 'auto' or 'ignore'")
 
 
 def checked(sampling: SamplingParams | None) -> SamplingParams:

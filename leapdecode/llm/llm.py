@@ -5,7 +5,6 @@ from typing import Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine import Engine, make_scheduler
-from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_batch_size, checked
 from leapdecode.llm.loaded_models import LoadedModels
@@ -14,6 +13,7 @@ from leapdecode.llm.result import Piece
 from leapdecode.llm.run import Run, decode_all, raise_first, runs_of, streamed
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT
+from leapdecode.model.names import AUTO
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 

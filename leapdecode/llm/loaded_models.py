@@ -9,10 +9,8 @@ from weakref import WeakSet
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine import Engine
-from leapdecode.engine.checks import AUTO
 from leapdecode.engine.shared import Shared
 from leapdecode.llm.checks import (
-    check_generation_config,
     check_loading,
     check_process,
     check_tokenizer,
@@ -20,12 +18,13 @@ from leapdecode.llm.checks import (
 )
 from leapdecode.llm.loading import LaterPacking, end_tokens, holds_half, load, prepacks
 from leapdecode.llm.model_defaults import ModelDefaults
-from leapdecode.model.int8 import INT8
 from leapdecode.model.load import make_exact, prepare
-from leapdecode.model.memory import CacheMemory, default_limit, parse_size
+from leapdecode.model.memory import CacheMemory, default_limit
+from leapdecode.model.names import AUTO, INT8, check_generation_config
 from leapdecode.model.plain import PlainRunner
 from leapdecode.model.ranks import ALONE, check_whole, joined
 from leapdecode.model.runner import Runner
+from leapdecode.model.sizes import parse_size
 
 
 class LoadedModels:

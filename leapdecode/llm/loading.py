@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_causal_model
 from leapdecode.model.fingerprint import fingerprint
@@ -19,7 +18,7 @@ from leapdecode.model.load import (
     pick_device,
     resolve,
 )
-from leapdecode.model.offload import OFFLOAD
+from leapdecode.model.names import AUTO, OFFLOAD
 from leapdecode.model.prepacked import multiplies_halves
 from leapdecode.model.ranks import ALONE, Ranks, check_whole
 from leapdecode.model.waits import Waiting

@@ -9,7 +9,6 @@ from typing import Any
 
 from leapdecode.core import Output, Request, SamplingParams, StepEvent, TokenLogprobs
 from leapdecode.engine import Engine
-from leapdecode.engine.checks import AUTO
 from leapdecode.errors import OptionError
 from leapdecode.llm.checks import check_process
 from leapdecode.llm.detokenize import TextStream
@@ -18,6 +17,7 @@ from leapdecode.llm.prompts import encode
 from leapdecode.llm.result import Piece, Result
 from leapdecode.methods.base import Method
 from leapdecode.methods.registry import DEFAULT
+from leapdecode.model.names import AUTO
 from leapdecode.pools.ngrams import NgramPool
 from leapdecode.pools.store import Store
 

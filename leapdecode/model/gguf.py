@@ -6,7 +6,6 @@ one.
 """
 
 import functools
-import importlib.util
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -22,12 +21,11 @@ from leapdecode.model.dequantize import on_all_cores
 from leapdecode.model.hub import no_bars, quiet
 from leapdecode.model.kept_gguf import entries_of, entry_of, remove, whole
 from leapdecode.model.kept_gguf import keep as keep_entry
-from leapdecode.model.memory import readable
+from leapdecode.model.location import check_gguf
+from leapdecode.model.sizes import readable
 from leapdecode.model.waits import Waiting, say
 
 LOG = logging.getLogger("leapdecode")
-SUFFIX, MAGIC = ".gguf", b"GGUF"
-PACKAGES = ("gguf", "accelerate")  # what transformers needs for such a file
 PRE_TOKENIZER = "tokenizer.ggml.pre"  # the field that names how text is split before merges
 TOKENIZER = "tokenizer.json"
 SHARD = "2GB"  # of kept weights: one is copied while it is written
@@ -45,31 +43,6 @@ LLAMA_3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-
-
-def is_gguf(name: str) -> bool:
-    """Whether a model's name is that of a GGUF file, there or not."""
-    return name.lower().endswith(SUFFIX) and not Path(name).is_dir()
-
-
-def check_gguf(name: str) -> None:
-    """Raise `ModelUnavailable` where there is no such file, or nothing to read it with."""
-    try:
-        with open(name, "rb") as file:
-            begin = file.read(len(MAGIC))
-    except FileNotFoundError as error:
-        way_out = "give one, or a folder with a saved model, or try `leapdecode demo`"
-        raise ModelUnavailable(f"there is no file {name!r}; {way_out}") from error
-    except OSError as error:
-        raise ModelUnavailable(f"cannot read the file {name!r}: {error.strerror}") from error
-    if begin != MAGIC:
-        raise ModelUnavailable(f"{name!r} is no GGUF file: it does not begin with the word GGUF")
-    absent = [package for package in PACKAGES if importlib.util.find_spec(package) is None]
-    if absent:
-        raise ModelUnavailable(
-            f"{name!r} cannot be read without {' and '.join(absent)}: "
-            f"pip install {' '.join(absent)}"
-        )
 
 
 def load_gguf(

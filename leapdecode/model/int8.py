@@ -23,9 +23,9 @@ from torch import Tensor
 
 from leapdecode.errors import OptionError
 from leapdecode.model.half_linear import ENGINE, PART_VALUES
+from leapdecode.model.names import INT8, check_quantized
 from leapdecode.model.prepacked import PackedLinears, Prepacked, Step, define, linear_layers
 
-INT8 = "int8"
 GREATEST = 127  # of a quantized number
 ZERO = 128  # inputs are unsigned: this stands for zero
 GREATEST_OF_7_BITS = 63  # the same of inputs in 7 bits
@@ -35,8 +35,7 @@ SMALLEST = 1e-12  # scale, of rows and weights that are zero
 
 def check_quantize(quantize: str | None, compiled: bool = False) -> None:
     """Raise `OptionError` for what is unknown, and where this machine has no kernel for it."""
-    if quantize not in (None, INT8):
-        raise OptionError(f"quantize={quantize!r}: the one kind is {INT8!r}")
+    check_quantized(quantize)
     if quantize == INT8 and not supported():
         raise OptionError("quantize='int8' needs a CPU with AVX2, and PyTorch with its kernels")
     if quantize == INT8 and compiled and not has_vnni():

@@ -27,7 +27,7 @@ import torch
 
 from leapdecode.errors import OptionError
 from leapdecode.model.facts import cache_file
-from leapdecode.model.memory import parse_size, readable
+from leapdecode.model.sizes import parse_size, readable
 
 LOG = logging.getLogger("leapdecode")
 FORMAT = 1  # of entries; another number makes all anew

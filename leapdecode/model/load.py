@@ -23,12 +23,22 @@ from leapdecode.model.eager import HalfRows, eager
 from leapdecode.model.exact import known_exactness
 from leapdecode.model.exactness import refusal
 from leapdecode.model.frequent_head import frequent_tokens, shorten_head
-from leapdecode.model.gguf import is_gguf, lacks_sdpa, load_gguf, load_gguf_tokenizer
+from leapdecode.model.gguf import lacks_sdpa, load_gguf, load_gguf_tokenizer
 from leapdecode.model.half_linear import half_linears
 from leapdecode.model.half_weights import computes, hold_half, packs_soon, suits, to_pack
-from leapdecode.model.hub import offline, quiet, unavailable
-from leapdecode.model.int8 import INT8, quantized_model
-from leapdecode.model.offload import OFFLOAD, offloaded, offloading
+from leapdecode.model.hub import quiet
+from leapdecode.model.int8 import quantized_model
+from leapdecode.model.location import is_gguf, offline, unavailable
+from leapdecode.model.names import (
+    AUTO,
+    INT8,
+    OFFLOAD,
+    check_attention,
+    full_device,
+    full_dtype,
+)
+from leapdecode.model.names import DTYPES as DTYPE_NAMES
+from leapdecode.model.offload import offloaded, offloading
 from leapdecode.model.plain import PlainRunner, plain_runner
 from leapdecode.model.prepacked import (
     HalfLinears,
@@ -46,13 +56,7 @@ from leapdecode.model.row_times import likely
 from leapdecode.model.runner import Runner
 from leapdecode.model.waits import Waiting
 
-ATTENTION = ("auto", "sdpa", "eager")
-DTYPES = {
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
+DTYPES = {name: getattr(torch, name) for name in DTYPE_NAMES}
 
 # "auto" is exact where a forward of the least exact rows is likely to take at most so many times
 # one row's
@@ -61,10 +65,11 @@ AUTO_COST = 1.15
 
 def pick_device(name: str) -> torch.device:
     """`auto` is the GPU when there is one; raises `OptionError` for what this machine lacks."""
-    if name == "auto":
+    full_name = full_device(name)
+    if full_name == AUTO:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(name)
+        device = torch.device(full_name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise OptionError(f"device {name!r} is not available here; use auto or cpu") from error
@@ -73,11 +78,10 @@ def pick_device(name: str) -> torch.device:
 
 def pick_dtype(name: str | torch.dtype) -> torch.dtype | str:
     """`auto` is the checkpoint's own dtype; raises `OptionError` for an unknown name."""
-    if isinstance(name, torch.dtype) or name == "auto":
+    if isinstance(name, torch.dtype):
         return name
-    if name not in DTYPES:
-        raise OptionError(f"unknown dtype {name!r}; choose from auto, {', '.join(DTYPES)}")
-    return DTYPES[name]
+    full_name = full_dtype(name)
+    return AUTO if full_name == AUTO else DTYPES[full_name]
 
 
 def _from_pretrained(
@@ -149,11 +153,7 @@ def load_model(
     """
     larger, wanted = device == OFFLOAD, pick_dtype(dtype)
     place = pick_device("auto" if larger else device)
-    if attn_implementation not in ATTENTION:
-        raise OptionError(
-            f"attention {attn_implementation!r} takes no tree masks; choose from "
-            f"{', '.join(ATTENTION)}"
-        )
+    check_attention(attn_implementation)
     if not name:
         raise unavailable(name, OSError())
     backends = ["sdpa", "eager"] if attn_implementation == "auto" else [attn_implementation]

@@ -10,20 +10,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from leapdecode.errors import OptionError
-
 # of the free memory, for caches; one that grows is copied, and takes its place twice for a moment
 SHARE = 0.4
-SIZES = {
-    "": 1,
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-}
 MEMINFO = Path("/proc/meminfo")
 MAPS = Path("/proc/self/smaps")
 MAPPING = re.compile(  # of a file that nobody here has written to
@@ -170,24 +158,3 @@ def _call_c(name: str, *numbers: int) -> None:
     """Call a function of the C library, if it is there; what it says of success does not matter."""
     with contextlib.suppress(OSError, AttributeError):
         getattr(ctypes.CDLL(None), name)(*map(ctypes.c_size_t, numbers))
-
-
-def parse_size(value: int | str) -> int:
-    """Bytes: a whole number, or text like "512MB" or "2GiB"; raises `OptionError`."""
-    if isinstance(value, str):
-        parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
-        if parts and parts[2].lower() in SIZES:
-            value = int(float(parts[1]) * SIZES[parts[2].lower()])
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(
-            f"cache_memory={value!r} must be a number of bytes, or a size like 512MB or 2GiB"
-        )
-    return value
-
-
-def readable(size: float) -> str:
-    """A number of bytes in the unit that suits it."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= unit:
-            return f"{size / unit:.3g} {name}"
-    return f"{size:.0f} bytes"

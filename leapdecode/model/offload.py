@@ -14,9 +14,8 @@ import tempfile
 from typing import Any
 
 from leapdecode.errors import OptionError, UnsupportedModel
+from leapdecode.model.names import OFFLOAD
 from leapdecode.model.traits import computed_on
-
-OFFLOAD = "offload"
 
 
 def offloading() -> dict[str, Any]:

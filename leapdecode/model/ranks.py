@@ -20,8 +20,8 @@ from transformers import AutoConfig
 from transformers.distributed import DistributedConfig
 
 from leapdecode.errors import OptionError, UnsupportedModel
-from leapdecode.model.gguf import is_gguf
-from leapdecode.model.hub import offline, quiet, unavailable
+from leapdecode.model.hub import quiet
+from leapdecode.model.location import is_gguf, offline, unavailable
 
 T = TypeVar("T")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import faulthandler
 import math
 import os
@@ -20,7 +19,6 @@ from typing import Any, Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
-from leapdecode.errors import OptionError
 from leapdecode.llm.async_llm import AsyncLLM
 from leapdecode.server.app import make_app
 from leapdecode.server.connections import Connection
@@ -147,24 +145,6 @@ class Server(uvicorn.Server):
                 f"{'have' if under_way > 1 else 'has'} {self.served.settings.grace:.0f} seconds; "
                 "a second signal ends them now"
             )
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """A socket at an address, port 0 being any free one; nobody is let in yet. Raises
-    `OptionError`.
-    """
-    with contextlib.ExitStack() as opened:  # closes the socket where it cannot be bound
-        try:
-            family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            listener = opened.enter_context(socket.socket(family, kind))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except OSError as error:
-            raise OptionError(
-                f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port"
-            ) from error
-        opened.pop_all()
-    return listener
 
 
 def serve(

@@ -13,12 +13,19 @@ from leapdecode.cli.model_options import (
     check_drafts,
     first_process,
     processes,
+    several_drafts,
     takes_model,
 )
-from leapdecode.cli.options import JsonOption, OtherBudgetOption, RayOption
+from leapdecode.cli.options import (
+    TEMPERATURE,
+    TOKENS,
+    JsonOption,
+    OtherBudgetOption,
+    RayOption,
+)
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError
-from leapdecode_bench.cli.contenders import by_draft, parse_methods, several_drafts
+from leapdecode_bench.cli.contenders import by_draft, parse_methods
 from leapdecode_bench.cli.measuring import ResumeOption, measure_bench
 from leapdecode_bench.cli.paper import EVERY, run_paper
 from leapdecode_bench.cli.preset_list import show_presets
@@ -74,8 +81,8 @@ def bench(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="prompts decoded together; default: 1, or a preset's")
     ] = None,
-    max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
-    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(*TOKENS, help="most tokens per text")] = 128,
+    temperature: Annotated[float, typer.Option(*TEMPERATURE, help="0 is greedy")] = 0.0,
     top_k: Annotated[int, typer.Option(help="keep the k most likely tokens; 0 keeps all")] = 0,
     top_p: Annotated[
         float,
@@ -212,11 +219,12 @@ class BenchOptions:
 
     def check(self) -> None:
         """Raise what can be known to be wrong before a model is loaded."""
-        from leapdecode_bench.measure.peers import check_peers
         from leapdecode_bench.measure.workloads import check_tasks
 
         check_tasks(self.tasks, self.data)
         if self.peers:
+            from leapdecode_bench.measure.peers import check_peers
+
             check_peers(self.peers, self.batch_size)
 
     def check_split(self, ray: bool) -> None:

@@ -17,7 +17,7 @@ from leapdecode.cli.common import (
     reports_errors,
 )
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
-from leapdecode.cli.options import BudgetOption, JsonOption
+from leapdecode.cli.options import TOKENS, BudgetOption, JsonOption
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import PLAIN, parse_methods
 from leapdecode_bench.cli.measuring import ResumeOption
@@ -60,7 +60,7 @@ def evaluate(
     limit: Annotated[int, typer.Option(min=1, help="prompts of each task")] = 100,
     rounds: Annotated[int, typer.Option(min=1, help="times that each prompt is decoded")] = 1,
     batch_size: Annotated[int, typer.Option(min=1, help="prompts decoded together")] = 1,
-    max_tokens: Annotated[int, typer.Option(help="most tokens of a text")] = 256,
+    max_tokens: Annotated[int, typer.Option(*TOKENS, help="most tokens of a text")] = 256,
     seed: Annotated[int, typer.Option(help="of the prompts")] = 0,
     budget: BudgetOption = "auto",
     pretraining_tokens: Annotated[

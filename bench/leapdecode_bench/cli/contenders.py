@@ -1,6 +1,5 @@
 """`--methods`: what contenders are called on the command line."""
 
-from pathlib import Path
 from typing import Any
 
 from leapdecode.cli.options import parse_budget, parse_options
@@ -50,13 +49,6 @@ def parse_methods(methods: str, budget: str = "auto") -> list[tuple[str, dict[st
         if (name, options) not in parsed:
             parsed.append((name, options))
     return parsed
-
-
-def several_drafts(draft: str | None) -> list[str]:
-    """The models that `--draft A,B` names; a folder may have a comma in its name."""
-    if draft is None or Path(draft).exists():
-        return [] if draft is None else [draft]
-    return [name.strip() for name in draft.split(",") if name.strip()]
 
 
 def by_draft(

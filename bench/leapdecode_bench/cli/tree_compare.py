@@ -11,6 +11,7 @@ import typer
 from leapdecode.cli.common import print_json, print_page, reports_errors
 from leapdecode.cli.model_options import Models, first_process, processes, takes_model
 from leapdecode.cli.options import (
+    TEMPERATURE,
     JsonOption,
     RayOption,
     SeedOption,
@@ -102,7 +103,7 @@ def compare(
         ),
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="of thoughts and evaluations; default: 1")
+        float | None, typer.Option(*TEMPERATURE, help="of thoughts and evaluations; default: 1")
     ] = None,
     top_p: TopPOption = None,
     max_tokens: MostTokensOption = None,

@@ -8,7 +8,14 @@ import typer
 
 from leapdecode.cli.common import counting_progress, print_json, print_line, reports_errors
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
-from leapdecode.cli.options import BudgetOption, JsonOption, parse_budget, parse_options
+from leapdecode.cli.options import (
+    TEMPERATURE,
+    TOKENS,
+    BudgetOption,
+    JsonOption,
+    parse_budget,
+    parse_options,
+)
 from leapdecode.core.sampling import SamplingParams
 from leapdecode_bench.cli.results import show_table
 from leapdecode_bench.measure.cells import ratio
@@ -27,8 +34,8 @@ def tune(
     rounds: Annotated[
         int, typer.Option(min=1, help="times that every prompt is decoded with every value")
     ] = 1,
-    max_tokens: Annotated[int, typer.Option(help="most tokens per text")] = 128,
-    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(*TOKENS, help="most tokens per text")] = 128,
+    temperature: Annotated[float, typer.Option(*TEMPERATURE, help="0 is greedy")] = 0.0,
     seed: Annotated[
         int, typer.Option(help="of the prompts; take another one than the bench's")
     ] = 1,

@@ -5,20 +5,23 @@ decodes the same unit once, plain decoding among them, in an order drawn for the
 contender's speed-up in a round is its tokens per second over those of plain decoding in that round.
 """
 
+from __future__ import annotations
+
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leapdecode.core import SamplingParams
-from leapdecode.llm import LLM
-from leapdecode.llm.audit import explain
 from leapdecode.training.cleaning import repeated_share
 from leapdecode_bench.measure.contenders import Contender, Ours, Outcome
 from leapdecode_bench.measure.memory import PeakMemory
 from leapdecode_bench.measure.records import BASELINE, COUNTS, TIMES, Record
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
 
 WARM_TOKENS = 16
 Key = tuple[str, str, int, int]  # of a record: task, contender, unit, round
@@ -232,6 +235,8 @@ class Bench:
         ended = bool(token_ids) and token_ids[-1] in self.llm.end_tokens
         stopped = result.finish_reason == "stop" if result else ended
         exact, began = result is not None and result.exact, time.perf_counter()
+        from leapdecode.llm.audit import explain
+
         explanation = explain(
             self.llm, prompt, token_ids, reference.token_ids, sampling, stopped, exact=exact
         )

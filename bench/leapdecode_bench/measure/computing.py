@@ -1,10 +1,12 @@
 """How the forwards of an `LLM` are computed, beyond its weights and dtype."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-from leapdecode.llm import LLM
-from leapdecode.model.prepacked import Packed
-from leapdecode.model.runner import Runner
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,9 @@ class Computing:
 
 def computing(llm: LLM) -> Computing:
     """What the runner of the target does."""
+    from leapdecode.model.prepacked import Packed
+    from leapdecode.model.runner import Runner
+
     runner = llm.runner
     if not isinstance(runner, Runner):
         return Computing()

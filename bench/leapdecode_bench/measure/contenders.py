@@ -1,13 +1,17 @@
 """What the bench lets decode: a method of ours with options, or a peer on the same weights."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leapdecode.core import SamplingParams
-from leapdecode.llm import LLM, Result
 from leapdecode.methods import find
 from leapdecode_bench.measure.computing import computing
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM, Result
 
 NO_DRAFT = "none"  # a method's option draft=none: it decodes without one
 
@@ -73,6 +77,8 @@ class Twins:
     def _make(self, exact: bool, draft: Any) -> LLM:
         llm = self.llm
         ways = computing(self.llm)
+        from leapdecode.llm import LLM
+
         return LLM(
             llm.model,
             llm.tokenizer,
@@ -87,7 +93,7 @@ class Twins:
             **self.loading,
         )
 
-    def contender(self, method: str, options: dict[str, Any]) -> "Ours":
+    def contender(self, method: str, options: dict[str, Any]) -> Ours:
         """A method on the bench's `LLM`, or on a twin where `options` name a draft or exactness."""
         llm = self.of(options.get("exact", self.llm.exact), options.get("draft"))
         return Ours(llm, method, options)

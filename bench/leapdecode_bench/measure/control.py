@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import torch
-
 FACTOR = 6364136223846793005  # Knuth's multiplier of a linear congruential generator modulo 2^64
 
 
@@ -25,6 +23,8 @@ class Unguessable:
         """ids [nodes, length], logits [nodes, vocabulary]; all but the forced token become minus
         infinity.
         """
+        import torch
+
         length, size = ids.shape[1], logits.shape[1]
         powers = torch.full((length,), FACTOR, dtype=torch.int64, device=ids.device).cumprod(0)
         mixed = ((ids + 1) * powers).sum(1)  # wraps around, modulo 2^64

@@ -1,10 +1,15 @@
 """Peak memory of a stretch of work: of the device where there is one, else of this process."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
+
 
 CLEAR, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
@@ -19,8 +24,10 @@ class PeakMemory:
     def __init__(self, device: torch.device) -> None:
         self.device, self.bytes = device, 0
 
-    def __enter__(self) -> "PeakMemory":
+    def __enter__(self) -> PeakMemory:
         if self.device.type == "cuda":
+            import torch
+
             torch.cuda.reset_peak_memory_stats(self.device)
         elif CLEAR.exists():
             # some containers keep it; then the peak is the process's own
@@ -30,6 +37,8 @@ class PeakMemory:
 
     def __exit__(self, *_: object) -> None:
         if self.device.type == "cuda":
+            import torch
+
             self.bytes = torch.cuda.max_memory_allocated(self.device)
         elif STATUS.exists():
             peak = next(

@@ -1,21 +1,25 @@
 """Workloads of public sets: rows as prompts, conversations turn by turn, their own stop strings."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import check_length
 from leapdecode.errors import OptionError, PromptError
-from leapdecode.llm import LLM
 from leapdecode.llm.prompts import encode
 from leapdecode_bench.measure.bench import Turn, Workload
 from leapdecode_bench.measure.records import BASELINE
 from leapdecode_bench.tasks.public.base import Item, PublicSet
 from leapdecode_bench.tasks.public.loading import is_public, load, named
 from leapdecode_bench.tasks.public.registry import names as set_names
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
 
 __all__ = ["build", "check", "is_public", "set_names"]
 USER, MODEL = "USER", "ASSISTANT"  # of a model without a chat template, as Vicuna writes them

@@ -5,18 +5,22 @@ guesses of the others, then the best window at that gamma, then the best phrase 
 every method whose options name values to try.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError
-from leapdecode.llm import LLM
 from leapdecode.methods.registry import find, make
 from leapdecode_bench.measure.bench import Bench, Workload
 from leapdecode_bench.measure.contenders import Contender, Ours
 from leapdecode_bench.measure.records import BASELINE, Record
 from leapdecode_bench.measure.summary import forward_counts, speed
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
 
 
 @dataclass

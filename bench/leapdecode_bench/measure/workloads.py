@@ -2,6 +2,8 @@
 negative control.
 """
 
+from __future__ import annotations
+
 import json
 import random
 import re
@@ -9,18 +11,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import SamplingParams
 from leapdecode.engine.checks import check_length
 from leapdecode.errors import OptionError, PromptError, UnknownName, with_suggestions
-from leapdecode.llm import LLM
 from leapdecode.llm.prompts import Prompt, encode
 from leapdecode_bench.measure import public
 from leapdecode_bench.measure.bench import Workload, no_score
 from leapdecode_bench.measure.control import Unguessable
 from leapdecode_bench.tasks.base import Example, Split, Task
 from leapdecode_bench.tasks.registry import find, names
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
 
 CONTROL = "unguessable"
 # of a line of JSON, the first that it has

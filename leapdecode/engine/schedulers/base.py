@@ -1,10 +1,14 @@
 """What a scheduler decides: how many requests are active, who is next, and whose forwards run."""
 
-from collections.abc import Sequence
-from typing import ClassVar
+from __future__ import annotations
 
-from leapdecode.engine.active import ActiveRequest
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
 from leapdecode.errors import OptionError
+
+if TYPE_CHECKING:
+    from leapdecode.engine.active import ActiveRequest
 
 
 class Scheduler:

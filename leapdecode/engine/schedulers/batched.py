@@ -2,8 +2,14 @@
 decode.
 """
 
-from leapdecode.engine.active import ActiveRequest
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from leapdecode.engine.schedulers.base import Scheduler
+
+if TYPE_CHECKING:
+    from leapdecode.engine.active import ActiveRequest
 
 
 class Batched(Scheduler):

@@ -10,14 +10,18 @@ Where one processor serves both, a round is: all requests draft together, in bat
 is verified, all at once or one after the other.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from __future__ import annotations
 
-from leapdecode.engine.active import ActiveRequest
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from leapdecode.engine.schedulers.base import Scheduler
 from leapdecode.errors import OptionError
 
-Order = Callable[[ActiveRequest], Any]
+if TYPE_CHECKING:
+    from leapdecode.engine.active import ActiveRequest
+
+Order = Callable[["ActiveRequest"], Any]
 
 
 def _likelihood(request: ActiveRequest) -> float:

@@ -1,13 +1,18 @@
 """Other engines in the same run: one file in this folder is one peer of `--peers`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError, UnknownName, with_suggestions
-from leapdecode.llm import LLM
 from leapdecode.plugins import Registry
 from leapdecode_bench.measure.contenders import Contender
 from leapdecode_bench.measure.peers.base import Peer, PeerContender
+
+if TYPE_CHECKING:
+    from leapdecode.llm import LLM
 
 PEERS = Registry(__name__, Peer, "peer")  # type: ignore[type-abstract]
 peer_names = PEERS.names
