@@ -179,7 +179,7 @@ SMALLER = {  # what is said last counts
     "cllm train": "--max-steps 1",
     "cllm evaluate": "--limit 1 --max-tokens 8",
     "cllm view": "--max-tokens 8",
-    "distill": "--limit 4 --max-tokens 8 --epochs 1",
+    "distill": "--limit 30 --max-tokens 8 --epochs 1",
     "doctor": "--repeats 1",
 }
 LONG = {"cllm", "distill", "tune", "demo", "--preset"}  # over a minute as the pages show them
@@ -225,11 +225,9 @@ def reader(tmp_path, monkeypatch):
         if made.name != file:
             shutil.copy(made, tmp_path / file)
     shutil.copy(tmp_path / "gsm8k.jsonl", tmp_path / "train.jsonl")
-    articles = public_files.cnn_dailymail(tmp_path)[0]
-    shutil.copy(articles, sets / f"cnn_dailymail{articles.suffix}")
-    pair = {"translation": {"de": "Guten Tag.", "en": "Good day."}}
-    (sets / "wmt16.jsonl").write_text(json.dumps(pair) + "\n")
-    questions = [json.dumps({"prompt": f"Tom has {n} pens and buys 2."}) for n in range(8)]
+    for name in ("cnn_dailymail", "wmt16"):
+        getattr(public_files, name)(sets)[0].rename(sets / f"{name}.jsonl")
+    questions = [json.dumps({"prompt": f"Tom has {n} pens and buys 2."}) for n in range(32)]
     for name in ("q.jsonl", "questions.jsonl"):
         (tmp_path / name).write_text("\n".join(questions) + "\n")
     return tmp_path
