@@ -120,7 +120,7 @@ class Scheduled(Scheduler):
 
         Batch slots of a half adjoin, so forwards of whole halves see views of the cache.
         """
-        turns = dict[str, list[ActiveRequest]]()
+        turns: dict[str, list[ActiveRequest]] = {}
         drafting = [[request for request in part if _drafts(request)] for part in self.parts]
         if "target" in asking:
             queued = [
