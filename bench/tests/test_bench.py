@@ -526,7 +526,7 @@ def test_presets_of_ouroboros_have_the_papers_options():
         (("--methods", "lookahead:window=0"), "window"),
         (("--methods", "lookahead:budget=few"), "--budget"),
         (("--methods", "lookahead:draft=demo"), "takes no draft"),
-        (("--preset", "seed-table1", "--draft", "a,b"), "--draft names 2 models"),
+        (("--preset", "seed-table1", "--draft", "demo,demo"), "--draft names 2 models"),
         (("--tasks", "maths"), "math"),
         (("--preset", "scalin"), "scaling"),
         (("--peers", "vllm"), "hf"),
