@@ -71,6 +71,9 @@ def understood(words):
     """Raise what `leapdecode` would say of these words before it begins."""
     command, rest = get_command(app), words
     while hasattr(command, "commands"):
+        if rest[0].startswith("--"):  # of the group itself
+            assert rest[0] in [option for param in command.params for option in param.opts]
+            return
         assert rest[0] in command.commands, f"no command {rest[0]}"
         command, rest = command.commands[rest[0]], rest[1:]
     if "<" in rest:

@@ -8,6 +8,7 @@ from typer.main import get_command
 
 from leapdecode.cli.app import app
 from leapdecode.errors import UnknownName
+from leapdecode.model import embedded
 from leapdecode_bench.cli import bench, cllm_evaluate, fastcot_compare, paper, tree_compare
 from leapdecode_bench.cli.preset_list import show_presets
 from leapdecode_bench.measure.presets import BY_PAIR, PAPERS, PRESETS, STUDIES, TREES, find_study
@@ -27,6 +28,9 @@ VALUES = {
     "strategies": "serial",
     "tasks": "code/source", "temperature": 0.77, "thoughts": 7, "top_p": 0.66,
     "trigger": "So it is", "unchanged": 7, "window": 77,
+    "model": str(embedded.checked("draft")), "draft": str(embedded.checked("draft")),
+    "device": "cuda", "dtype": "float64", "draft_dtype": "int8", "attn": "eager",
+    "quantize": "int8", "cache_memory": "1GB", "generation_config": "ignore",
 }  # fmt: skip
 # what the commands themselves do with results; no seam below sees them; a list measures nothing
 OF_RESULTS = {"preset", "output", "resume", "json", "help", "list_presets"}
