@@ -8,7 +8,9 @@ import torch
 from tiny import CONFIGS, new_model, prompts
 
 from leapdecode import LLM, SamplingParams
-from leapdecode.engine import exact_trees
+from leapdecode.core import Request
+from leapdecode.engine import Engine, exact_trees
+from leapdecode.engine.schedulers.batched import Batched
 from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.model import exact
 from leapdecode.model.exact import examine, known_exactness
@@ -252,6 +254,61 @@ def test_rejection_does_not_claim_to_be_exact():
         prompts()[0], method="draft_model", sampling=SAMPLINGS[1], verification="rejection"
     )
     assert not result.exact
+
+
+def decoded(llm, requests):
+    """Each request's output, decoded side by side, and the rows of all forwards of decoding."""
+    events = []
+    models = {"target": llm.runner, "draft": llm.draft_runner}
+    engine = Engine(models, Batched(len(requests)), on_forward=events.append)
+    for request in requests:
+        engine.add(request)
+    while engine.busy:
+        engine.step()
+    outputs = [engine.result(request.id) for request in requests]
+    return outputs, [(event.model, event.num_tokens) for event in events if not event.prefill]
+
+
+def test_draws_keep_their_trees_and_share_forwards():
+    """Nothing is claimed of a draw's bits, so nothing is cut: neither its trees nor its batch."""
+    exact = pair(examined=False)
+    inexact = LLM(exact.runner.model, draft=exact.draft_runner.model, exact=False)
+    texts, forwards = [], []
+    for llm in (exact, inexact):
+        requests = [
+            Request(
+                prompt,
+                SAMPLINGS[1],
+                "multi_candidate",
+                {"k_config": (3, 2, 1)},
+                verification="rejection",
+            )
+            for prompt in prompts()[:2]
+        ]
+        outputs, rows = decoded(llm, requests)
+        assert not any(output.exact for output in outputs)
+        texts.append([output.sequence.generated for output in outputs])
+        target = [rows_of_texts for model, rows_of_texts in rows if model == "target"]
+        forwards.append(target[1:])  # the first one may hold the prompts
+    assert texts[0] == texts[1]
+    assert forwards[0] == forwards[1]
+    assert forwards[0][0] == [16, 16]  # the root, 3 drafts, 6 behind them, 6 more
+    assert exact.runner.exact.most < 16
+
+
+def test_draws_beside_exact_texts_leave_them_alone():
+    llm = pair()
+    requests = [
+        Request(prompt, SAMPLINGS[1], "multi_candidate", verification=verification)
+        for verification in ("seeded", "rejection")
+        for prompt in prompts()[:2]
+    ]
+    outputs, _ = decoded(llm, requests)
+    assert [output.exact for output in outputs] == [True, True, False, False]
+    for output in outputs[:2]:
+        alone = Request(output.request.prompt_ids, SAMPLINGS[1])
+        (plain,), _ = decoded(llm, [alone])
+        assert output.sequence.generated == plain.sequence.generated
 
 
 def by_place(output):

@@ -196,10 +196,9 @@ def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
 
 def test_options_of_search_and_method_reach_their_owners(light):
     settings = {
-        **tree_compare.USUAL, **tree_compare.DEFAULTS, "breadth": 1, "depth": 2, "search": "mcts",
-        "evaluator": "value", "samples": 2, "method": "lookahead", "batch_size": 3, "limit": 1,
-        "seed": 0, "options": ["walks=3", "window=5"], "top_p": 0.9, "max_tokens": 9,
-        "budget": "none", "strategies": ["serial"],
+        **tree_compare.DEFAULTS, "depth": 2, "search": "mcts", "samples": 2, "method": "lookahead",
+        "batch_size": 3, "limit": 1, "seed": 0, "options": ["walks=3", "window=5"], "top_p": 0.9,
+        "max_tokens": 9, "budget": "none", "strategies": ["serial"],
     }  # fmt: skip
     tree_compare.check(settings, drafted=True)
     work = tree_compare.comparison(light, settings, drafted=True)

@@ -23,7 +23,7 @@ class ActiveRequest:
         samplers: by model.
         num_steps, num_tokens: how many of the sequence's steps, and tokens, events have reported.
         asked_at: when it began to wait for its forward, by `time.perf_counter`.
-        exactness: the target's, when it joined.
+        exactness: the target's, when it joined; None where nothing is claimed of its bits.
         fingerprint: the target's, when it joined.
         recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
     """

@@ -287,7 +287,7 @@ class Engine:
         if isinstance(earlier, EarlierTexts) and sequence.complete:
             earlier.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
-        exact = not sequence.samples_drafts and self._stayed_exact(active)
+        exact = self._stayed_exact(active)
         output = Output(request, sequence, method.name, options, exact, method.artifacts())
         self.outputs[request.id] = output
         del self.unfinished[request.id]

@@ -111,10 +111,10 @@ class Arranged:
 def arrange(sequence: Sequence, carried: Carried, tree: TokenTree, required: set[int]) -> Arranged:
     """What the target evaluates for the method's `tree` behind what is `carried`.
 
-    Where there are too many rows, the `required` nodes of the tree are left out last. Under the
-    rejection verifier there is no text to keep to, so the tree stays as it is.
+    Where there are too many rows, the `required` nodes of the tree are left out last. A text
+    without a limit of rows has its tree as it is.
     """
-    if not sequence.exact_rows or sequence.samples_drafts:
+    if not sequence.exact_rows:
         return Arranged(tree)
     chain = not tree.skipped and tree.parents == list(range(-1, len(tree) - 1))
     if chain and not carried.tokens and len(tree) <= sequence.exact_rows:

@@ -88,7 +88,8 @@ class Places:
         for name in _models_of(request):
             self._refresh(name)
         target = self.models["target"]
-        request.exactness = target.exact
+        # under the rejection verifier a text is a draw, so there are no bits to keep
+        request.exactness = None if request.sequence.samples_drafts else target.exact
         request.fingerprint = target.fingerprint if isinstance(target, Runner) else None
         for name in _models_of(request):
             if name not in self.caches:

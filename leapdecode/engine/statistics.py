@@ -64,12 +64,16 @@ def count_prefill(stats: Stats, model: str, rows: int, seconds: float) -> None:
         stats.prefill_forwards += 1
 
 
-def learn_times(times: RowTimes, runner: Runner, results: list[ForwardResult]) -> None:
-    """Take in what a forward of all sequences took; not one that cached missing text, too."""
+def learn_times(times: RowTimes, runner: Runner, results: list[ForwardResult], drawn: bool) -> None:
+    """Take in what a forward of all sequences took; not one that cached missing text, too.
+
+    Those whose texts are all `drawn`, by the rejection verifier, shared one forward.
+    """
     if any(result.rows != result.step_rows or not result.rows for result in results):
         return
     widest = max(result.step_rows for result in results)
-    if runner.exact is None or runner.exact.together(widest, len(results)):  # else several forwards
+    exact = None if drawn else runner.exact
+    if exact is None or exact.together(widest, len(results)):  # else several forwards
         rows = len(results) * runner.padded(widest, len(results))
         times.learn(rows, sum(result.seconds for result in results) * 1e3)
 

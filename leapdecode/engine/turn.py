@@ -80,7 +80,6 @@ class Turn:
             request
             for request in active
             if request.exactness is exact
-            and not request.sequence.samples_drafts
             and request.forward is not None
             and request.forward.model == "target"
         ]
@@ -267,7 +266,8 @@ class Turn:
             self._tell(work, chosen)
         runner = self.models[name]
         if isinstance(runner, Runner):
-            learn_times(self.shared.times_of(runner), runner, results)
+            drawn = all(request.sequence.samples_drafts for request in ready)
+            learn_times(self.shared.times_of(runner), runner, results, drawn)
         for request, forward, result in zip(ready, forwards, results, strict=True):
             request.sequence.stats.verify_seconds += chosen / len(ready)
             count(request.sequence.stats, name, result)

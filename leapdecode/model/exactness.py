@@ -108,10 +108,15 @@ class Exactness:
         return batch == 1 or (bool(self.batches) and self.padded(rows, batch) * batch <= self.most)
 
     def split(self, requests: list[Forward], compiled: bool) -> Iterator[list[Forward]]:
-        """As many requests at a time as may share a forward.
+        """As many requests at a time as may share a forward: all those whose texts are draws of
+        the rejection verifier, and of others those whose bits it leaves alone.
 
         A compiled forward takes one sequence, and its bits are its own.
         """
+        drawn = [request for request in requests if request.sequence.samples_drafts]
+        if drawn and not compiled:
+            requests = [request for request in requests if not request.sequence.samples_drafts]
+            yield drawn
         batch = list[Forward]()
         rows = 0
         for request in requests:
@@ -122,7 +127,8 @@ class Exactness:
                 wider = len(request.tree)
             batch.append(request)
             rows = wider
-        yield batch
+        if batch:
+            yield batch
 
     def trying(self, **changes: Any) -> Exactness:
         """A copy that allows what is to be compared."""

@@ -71,17 +71,16 @@ def _trees(
     chosen: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """SEED: a tree search a question, by every row's strategy."""
-    from leapdecode_bench.cli.tree_compare import USUAL, compare_cells
+    from leapdecode_bench.cli.tree_compare import compare_cells
 
     fixed = {
-        "breadth": 1, "depth": None, "search": "breadth_first", "evaluator": "value",
-        "method": None, "batch_size": options["batch_size"] or BATCH_SIZE,
+        "batch_size": options["batch_size"] or BATCH_SIZE,
         "limit": options["limit"], "seed": options["seed"],
         "budget": options["budget"] or "none", "strategies": list(ROWS),
         "max_tokens": chosen.get("max_tokens"), "top_p": chosen.get("top_p"),
     }  # fmt: skip
     instead = {"temperature": [chosen["temperature"]]} if "temperature" in chosen else {}
-    every = [USUAL | cell for cell in tree_settings(preset, task=list(tasks), **instead)]
+    every = list(tree_settings(preset, task=list(tasks), **instead))
     output = options["output"]
     resume = options["resume"]
     json = options["json"]

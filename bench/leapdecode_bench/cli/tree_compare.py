@@ -39,13 +39,14 @@ from leapdecode_bench.measure.pages import table_of
 from leapdecode_bench.measure.presets import TREES, tree_settings
 
 EVERY = ",".join(STRATEGIES)
+# the values of settings that neither a preset nor the user says
 DEFAULTS: dict[str, Any] = {
-    "samples": 1, "options": [], "top_p": None, "max_tokens": None, "chat": None,
-}  # fmt: skip
-# what a preset may set, with the values that count where neither it nor the user says
-USUAL: dict[str, Any] = {
     "task": "math", "thoughts": 3, "temperature": 1.0, "k_config": None, "verification": "seeded",
+    "breadth": 1, "depth": None, "search": "breadth_first", "evaluator": "value", "samples": 1,
+    "method": None, "options": [], "top_p": None, "max_tokens": None, "chat": None,
 }  # fmt: skip
+# settings that a preset may combine; they name the folder of a combination
+COMBINED = ("task", "thoughts", "temperature", "k_config", "verification")
 
 
 @reports_errors
@@ -145,7 +146,7 @@ def compare(
     cells = (
         tree_settings(preset, **{key: [value] for key, value in chosen.items()}) if preset else []
     )
-    every = [USUAL | cell for cell in cells or [chosen]]
+    every: list[dict[str, Any]] = list(cells) or [chosen]
     if strategies is not None:
         every = [cell | {"strategies": listed(strategies)} for cell in every]
     fixed = {
@@ -182,12 +183,6 @@ def compare_cells(
         for settings in every:
             follow(comparison(llm, settings, drafted))
         return
-    if llm.exact and any(settings["verification"] == "rejection" for settings in every):
-        typer.echo(
-            "note: exact decoding cuts the trees of drafts to rows whose bits are known; the "
-            "paper's trees need --no-exact, which costs the rejection verifier nothing",
-            err=True,
-        )
     folder = results_folder(output, resume, "trees")
     reports = []
     for settings in every:
@@ -314,7 +309,7 @@ def save_tree(folder: Path, result: tuple[Any, Any]) -> list[Any]:
 
 def folder_name(settings: Mapping[str, Any]) -> str:
     """The folder of a combination of settings; a file of a task is left out of it."""
-    values = [str(settings[key]).partition("=")[0] for key in USUAL if settings[key] is not None]
+    values = [str(settings[key]).partition("=")[0] for key in COMBINED if settings[key] is not None]
     return "-".join(value.replace(",", "") for value in values)
 
 
@@ -323,7 +318,7 @@ def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
     if len(reports) == 1:
         return reports[0]
     rows = [
-        {key: report["run"][key] for key in USUAL} | row
+        {key: report["run"][key] for key in COMBINED} | row
         for report in reports
         for row in report["rows"]
     ]
