@@ -12,7 +12,16 @@ from leapdecode.engine.shared import Shared
 from leapdecode.model import cost, facts
 from leapdecode.model.cost import RowCost, curve_key, keep_costs
 from leapdecode.model.facts import keep, kept
-from leapdecode.model.row_times import EVERY, KNOTS, SAVE, SHAPES, TRIED, RowTimes, row_times
+from leapdecode.model.row_times import (
+    EVERY,
+    KNOTS,
+    SAVE,
+    SHAPES,
+    TRIED,
+    RowTimes,
+    row_times,
+    usual_level,
+)
 from leapdecode.model.runner import Runner
 
 TRUE = (1, 1.02, 1.1, 1.3, 1.7, 2.6, 4.5, 8.0)
@@ -60,6 +69,48 @@ def test_a_mutant_that_compares_with_one_level_for_all_time_errs(monkeypatch):
         for _ in range(100):
             times.learn(rows, 20 * TRUE[KNOTS.index(rows)] * slower)
     assert times.ratio(8) > 2 * TRUE[KNOTS.index(8)]
+
+
+def draft_after_a_busy_time():
+    """Times of a draft that ran while the machine was busy, and not since."""
+    target = RowTimes(TRUE, 100.0)
+    draft = RowTimes(TRUE, 40.0)
+    draft.follow(target, 0.4)
+    for _ in range(20):
+        target.learn(1, 800.0)
+        draft.learn(1, 700.0)
+    assert draft(1) == pytest.approx(700, rel=0.2)
+    for _ in range(100):
+        target.learn(1, 100.0)
+    return draft
+
+
+def test_a_draft_that_seemed_dear_on_a_busy_machine_is_tried_again():
+    assert draft_after_a_busy_time()(1) == pytest.approx(40, rel=0.1)
+
+
+def test_a_mutant_whose_drafts_stay_dear(monkeypatch):
+    monkeypatch.setattr("leapdecode.model.row_times.FADE", 1.0)
+    assert draft_after_a_busy_time()(1) > 600
+
+
+def test_a_draft_that_has_not_run_yet_follows_the_target():
+    target = RowTimes(TRUE, 100.0)
+    draft = RowTimes(TRUE, 3.0)  # as a run of another day left it
+    draft.follow(target, 0.4)
+    assert draft(1) == pytest.approx(3)
+    target.learn(1, 200.0)
+    assert draft(1) == pytest.approx(80)
+    draft.learn(1, 60.0)
+    assert draft(1) == pytest.approx(60)
+
+
+def test_a_draft_in_8_bits_is_usually_as_much_faster_as_it_is_smaller():
+    model = new_model(CONFIGS["llama"](), torch.bfloat16)
+    plain = usual_level(Runner(model))
+    runner = Runner(model)
+    runner.backend.quantized = "int8"
+    assert 0.4 * plain < usual_level(runner) < plain
 
 
 def test_more_rows_never_take_less():

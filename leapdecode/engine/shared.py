@@ -13,7 +13,7 @@ from leapdecode.methods.common_rows import BatchCost, CommonRows
 from leapdecode.methods.planner import CostPlanner, Planner
 from leapdecode.model.memory import CacheMemory
 from leapdecode.model.names import AUTO
-from leapdecode.model.row_times import RowTimes, row_times
+from leapdecode.model.row_times import RowTimes, row_times, usual_level
 from leapdecode.model.runner import Runner
 from leapdecode.pools.ngrams import MOST_TOKENS as MOST_POOL
 from leapdecode.pools.ngrams import NgramPool
@@ -99,6 +99,9 @@ class Shared:
         times = self.times.get(id(runner))
         if times is None:
             times = self.times[id(runner)] = row_times(runner)
+            if runner is self.draft_runner and isinstance(self.runner, Runner):
+                usual = usual_level(runner) / usual_level(self.runner)
+                times.follow(self.times_of(self.runner), usual)
         return times
 
     def pool(self, method: Method, sequence: Sequence, pool: NgramPool | None) -> NgramPool | None:

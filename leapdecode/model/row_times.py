@@ -6,6 +6,10 @@ with straight lines between some numbers of rows, the knots. The level follows t
 from forward to forward; the shape, which decides how many guesses pay, is a mean over many
 forwards, so that a neighbour's work cancels out of it. Both begin with what is known of the size of
 the weights, their dtype and the instruction set, or with what an earlier run has learned.
+
+A draft whose forwards seem too dear runs no more, so its level would stay what it was under a load
+that is gone. It falls back, while the target decodes without it, to what it usually is beside the
+target's.
 """
 
 import bisect
@@ -39,6 +43,7 @@ PRIOR = 2.0  # forwards that a shape of `SHAPES` counts for
 KEPT = 8.0  # forwards that a shape of an earlier run counts for
 SLOWEST = 0.1  # least weight of a new forward in a shape
 LEVEL = 0.4  # of a new forward in the level
+FADE = 0.95  # per forward of the target, of the level of a draft that does not run
 UNSURE = 60.0  # forwards of a number of rows, after which half of their error is the level's
 SURPRISE = 0.7  # logarithm of the largest ratio to the expected time that is learned from
 TRIED = 3  # forwards after which a number of rows is known
@@ -77,7 +82,24 @@ class RowTimes:
         self.forwards = 0
         self.steps = 0
         self.lock = threading.Lock()
+        self.target: RowTimes | None = None
+        self.usual = 0.0  # this level less the target's, where nothing is known but their sizes
+        self.heard = 0  # the target's forwards when this level was learned
         self._read()
+
+    def follow(self, target: "RowTimes", usual: float) -> None:
+        """Let the level of a draft that does not run fall back to `usual` times the target's."""
+        self.target = target
+        self.usual = math.log(usual)
+
+    @property
+    def level_now(self) -> float:
+        """The logarithm of the milliseconds of one row."""
+        target = self.target
+        if target is None or not target.forwards:
+            return self.level
+        share = FADE ** (target.forwards - self.heard) if self.forwards else 0.0
+        return share * self.level + (1 - share) * (target.level + self.usual)
 
     def _read(self) -> None:
         """Make what is asked for in every step from what was learned."""
@@ -89,7 +111,7 @@ class RowTimes:
 
     def __call__(self, rows: int) -> float:
         """Milliseconds of a forward of `rows`; beyond the last knots the last line goes on."""
-        return math.exp(self.level) * self.ratio(rows)
+        return math.exp(self.level_now) * self.ratio(rows)
 
     def ratio(self, rows: int) -> float:
         """The time of `rows` against one row's."""
@@ -101,6 +123,9 @@ class RowTimes:
             return
         with self.lock:
             now = math.log(milliseconds)
+            self.level = self.level_now
+            if self.target is not None:
+                self.heard = self.target.forwards
             if not self.forwards:
                 self.level = now - math.log(self.ratio(rows))
             self.forwards += 1
@@ -165,15 +190,27 @@ def row_times(runner: Runner) -> RowTimes:
     return likely(runner, key)
 
 
+def usual_level(runner: Runner) -> float:
+    """Milliseconds of one row by the size of the weights."""
+    kind = _device_kind(runner)
+    read = weight_bytes(runner.model)
+    if runner.quantized:  # the model keeps its weights beside those in 8 bits
+        read //= runner.dtype.itemsize
+    return LAYER[kind] * len(runner.layout.keys) + read / BANDWIDTH[kind]
+
+
 def likely(runner: Runner, key: str | None = None) -> RowTimes:
     """Times by the size of the weights, their dtype and the instruction set."""
-    kind = runner.device.type if runner.device.type in LAYER else "cuda"
-    fixed = LAYER[kind] * len(runner.layout.keys)
-    reading = weight_bytes(runner.model) / BANDWIDTH[kind]
+    level = usual_level(runner)
+    fixed = LAYER[_device_kind(runner)] * len(runner.layout.keys)
+    reading = level - fixed
     shape = SHAPES[_kind(runner)]
-    level = fixed + reading
     likely_shape = tuple((fixed + reading * value) / level for value in shape)
     return RowTimes(likely_shape, level, key=key, knots=rows_of(runner))
+
+
+def _device_kind(runner: Runner) -> str:
+    return runner.device.type if runner.device.type in LAYER else "cuda"
 
 
 def _kind(runner: Runner) -> str:
