@@ -104,6 +104,19 @@ def test_a_draft_computes_in_8_bits_from_the_second_text_on(folder, texts):
     assert not llm.draft_runner.half
 
 
+def test_a_draft_computes_in_8_bits_where_the_target_computes_in_bfloat16(folder, monkeypatch):
+    monkeypatch.setattr(loading, "multiplies_halves", lambda: True)
+    llm = LLM(folder, draft=folder)
+    prompt = list(range(3, 33))
+    first = text(llm, prompt, method="draft_model")
+    assert llm.draft_runner.quantized is None
+    assert text(llm, prompt, method="draft_model") == first
+    assert llm.draft_runner.quantized == "int8"
+    assert llm.draft_runner.dtype == torch.bfloat16
+    assert not llm.runner.half
+    assert llm.runner.quantized is None
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_a_drafts_own_dtype_is_kept(folder, texts, dtype):
     llm = LLM(folder, draft=folder, draft_dtype=dtype)

@@ -32,8 +32,8 @@ class LLM(LoadedModels):
             float16 and computes in float32, see `leapdecode.model.half_weights`; larger models
             begin so with the second text, see `pack`.
         draft_dtype: "auto", "int8" or a dtype, of the draft. Its rounding never touches a text, so
-            "auto" lets the linear layers of a draft of more than 150 million weights compute in
-            8-bit integers, where the target would have half weights; else it is `dtype`.
+            "auto" lets the linear layers of a draft of more than 150 million weights, loaded by
+            name, compute in 8-bit integers on a CPU from the second text on; else it is `dtype`.
             Device "offload" keeps layers that do not fit in the CPU's memory or on disk.
         trust_remote_code: run code that comes with the model and the draft.
         fallback: a model that cannot verify token trees is decoded plainly, see `plain_reason`;

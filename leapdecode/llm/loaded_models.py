@@ -16,7 +16,14 @@ from leapdecode.llm.checks import (
     check_tokenizer,
     check_vocabularies,
 )
-from leapdecode.llm.loading import LaterPacking, end_tokens, holds_half, load, prepacks
+from leapdecode.llm.loading import (
+    LaterPacking,
+    end_tokens,
+    holds_half,
+    load,
+    packs_freely,
+    prepacks,
+)
 from leapdecode.llm.model_defaults import ModelDefaults
 from leapdecode.model.load import make_exact, prepare
 from leapdecode.model.memory import CacheMemory, default_limit
@@ -62,16 +69,17 @@ class LoadedModels:
         draft = "demo" if draft is None and model == "demo" else draft
         self.name = str(model) if isinstance(model, str | Path) else type(model).__name__
         computes_otherwise = compile or quantize is not None or tensor_parallel
-        half = holds_half(device, dtype, prepack, computes_otherwise)
+        free = packs_freely(device, dtype, prepack, computes_otherwise)
+        half = free and holds_half()
         self._load_target = partial(load, model, "target", options, tokenizer, ranks)
         loaded_in = dtype if draft_dtype in (AUTO, INT8) else draft_dtype
         draft_options = (device, loaded_in, *options[2:])
         self._load_draft = partial(load, draft, "draft", draft_options, None)
-        half_draft = half and draft_dtype == AUTO
+        free_draft = free and draft_dtype == AUTO
         self.model, self.tokenizer = self._load_target(half=half)
         self.draft: Any = None
         if draft is not None:
-            self.draft, draft_tokenizer = self._load_draft(half=half_draft)
+            self.draft, draft_tokenizer = self._load_draft(half=half and free_draft)
             check_vocabularies(self.tokenizer, draft_tokenizer, self.model, self.draft)
         self.lock = threading.RLock()
         self._prepare_target = partial(
@@ -104,7 +112,7 @@ class LoadedModels:
         self.has_begun = False  # whether there was a first text
         self.packing = LaterPacking(
             self.model if half and isinstance(model, str | Path) else None,
-            self.draft if half_draft and isinstance(draft, str | Path) else None,
+            self.draft if free_draft and isinstance(draft, str | Path) else None,
         )
         self._prepare()
         self.model_defaults.warn()

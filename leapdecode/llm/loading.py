@@ -63,16 +63,22 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset([stated] if isinstance(stated, int) else stated or [])
 
 
-def holds_half(device: str, dtype: Any, prepack: str | bool, computes_otherwise: bool) -> bool:
-    """Whether models that are given by name have half weights, see `leapdecode.model.half_weights`,
-    where they suit: on a CPU without arithmetic for bfloat16, if nothing else is asked for.
+def packs_freely(device: str, dtype: Any, prepack: str | bool, computes_otherwise: bool) -> bool:
+    """Whether models that are given by name may compute by other copies of their weights: on a CPU,
+    if nothing else is asked for.
 
     `computes_otherwise`: they are compiled, quantized or split.
     """
     if dtype != AUTO or prepack is False or computes_otherwise or device == OFFLOAD:
         return False
-    on_cpu = pick_device(device).type == "cpu"
-    return on_cpu and not multiplies_halves() and available()
+    return pick_device(device).type == "cpu"
+
+
+def holds_half() -> bool:
+    """Whether half weights are faster on this CPU, see `leapdecode.model.half_weights`: where it
+    has no arithmetic for bfloat16.
+    """
+    return not multiplies_halves() and available()
 
 
 def prepacks(prepack: str | bool, model: Any) -> str | bool:
