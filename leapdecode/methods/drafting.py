@@ -24,10 +24,17 @@ def grow(
     """
     level = [0]
     evaluated = 0  # nodes that earlier forwards have evaluated
-    for width in widths:
-        is_last = tree.depths[level[0]] + 1 >= sequence.remaining  # the target's own token ends it
-        if is_last or not planner.worth_drafting(
-            tree, level, len(sequence.tokens), width, sequence.samples_drafts
+    widths = list(widths)
+    for number, width in enumerate(widths):
+        # the target's own token ends the text
+        levels = min(len(widths) - number, sequence.remaining - 1 - tree.depths[level[0]])
+        if levels < 1 or not planner.worth_drafting(
+            tree,
+            level,
+            len(sequence.tokens),
+            width,
+            sequence.samples_drafts,
+            levels,
         ):
             return
         output = yield Forward("draft", sequence, tree, width, replacement)

@@ -128,10 +128,17 @@ class Planner:
         """One step: the tokens that it gained by a window, and its rows in all."""
 
     def worth_drafting(
-        self, tree: TokenTree, level: list[int], context: int, width: int = 1, sampled: bool = False
+        self,
+        tree: TokenTree,
+        level: list[int],
+        context: int,
+        width: int = 1,
+        sampled: bool = False,
+        levels: int = 1,
     ) -> bool:
         """Whether a draft forward for `width` children of each of `level` pays, by how often drafts
-        of that depth were accepted.
+        of that depth were accepted: alone, or with those of further levels, `levels` at most in
+        all. Rows come at a price by fours or sixes, so two levels may pay where one does not.
 
         What is `sampled` for the rejection verifier cannot be cut later.
         """
@@ -281,15 +288,33 @@ class CostPlanner(Planner):
         self.window.learn(gained, rows)
 
     def worth_drafting(
-        self, tree: TokenTree, level: list[int], context: int, width: int = 1, sampled: bool = False
+        self,
+        tree: TokenTree,
+        level: list[int],
+        context: int,
+        width: int = 1,
+        sampled: bool = False,
+        levels: int = 1,
     ) -> bool:
         if not super().worth_drafting(tree, level, context, width, sampled):
             return False
+        most = self.most(context)
         reached = self.rates.reached(tree)
-        gain = self.rates.drafts(tree.depths[level[0]] + 1) * sum(reached[node] for node in level)
-        rows = len(level) * (width if sampled else 1)
-        time = self._more(len(tree), rows, context) + self._draft_time(len(level), context)
-        return gain > self.pace(context) * time
+        chance = sum(reached[node] for node in level)
+        depth = tree.depths[level[0]]
+        added = len(level) * (width if sampled else 1)
+        forward = self._draft_time(len(level), context)
+        price = self.pace(context)
+        gain = 0.0
+        for ahead in range(1, levels + 1):
+            chance *= self.rates.drafts(depth + ahead)
+            gain += chance
+            rows = ahead * added
+            if ahead > 1 and most is not None and len(tree) + rows > most:
+                return False
+            if gain > price * (self._more(len(tree), rows, context) + ahead * forward):
+                return True
+        return False
 
     def worth_asking(self, missing: list[tuple[float, float]], rows: int, context: int) -> bool:
         right = self.rates.drafts(1)
