@@ -24,8 +24,8 @@ class MultiCandidate(Method):
     needs_draft = True
 
     k_config: str = option(
-        "2x2x1", "children of every node, level by level; 1x1x1 is a chain",
-        search=("2x1x1", "2x1x1x1x1", "2x2x1x1", "3x2x1x1", "4x2x1x1x1"),
+        "2x1x1x1x1", "children of every node, level by level; 1x1x1 is a chain",
+        search=("2x1x1", "2x2x1", "2x2x1x1", "3x2x1x1", "4x2x1x1x1"),
     )  # fmt: skip
     confidence: float = option(
         0.0,
