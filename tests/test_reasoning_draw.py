@@ -136,7 +136,7 @@ def told(*arguments):
 BAD = [
     ((), "give a question or --example"),
     (("Why?", "--example", "0"), "give a question or --example"),
-    (("--example", "-1"), "at least 0"),
+    (("--example", "-1"), "must be from 0 to 9999"),
     (("",), "question is empty"),
     (("Why?", "--task", "maths"), "did you mean 'math'"),
     (("Why?", "--task", "none.toml"), "cannot read none.toml"),
@@ -165,8 +165,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=range(len(BAD)))
-def test_bad_input_ends_with_2_before_a_model_is_loaded(arguments, message):
-    done = told(*arguments, "-m", "/no/such/model")
+def test_bad_input_ends_with_2_before_a_model_is_loaded(arguments, message, tmp_path):
+    (tmp_path / "config.json").write_text("{}")  # a model that does not load
+    done = told(*arguments, "-m", str(tmp_path))
     assert done.exit_code == 2, done.output
     assert message in done.stderr
     assert done.stderr.startswith("error: ")

@@ -318,10 +318,11 @@ def start_command(*more):
     return process, int(found[1])
 
 
-def test_a_port_in_use_is_one_line_before_the_model_is_loaded():
+def test_a_port_in_use_is_one_line_before_the_model_is_loaded(tmp_path):
+    (tmp_path / "config.json").write_text("{}")  # a model that does not load
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        done = run("serve", "--port", port, "-m", "/no/such/model", text=True)
+        done = run("serve", "--port", port, "-m", tmp_path, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: cannot listen at 127.0.0.1, port {port}")
     assert len(done.stderr.splitlines()) == 1

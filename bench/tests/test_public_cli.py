@@ -9,6 +9,7 @@ from public_files import FILES, lines
 
 from leapdecode import SamplingParams
 from leapdecode.errors import DataUnavailable, TaskError
+from leapdecode.model import embedded
 from leapdecode.reasoning import fastcot, tasks
 from leapdecode_bench.measure.answers import Answers
 from leapdecode_bench.measure.contenders import Outcome
@@ -42,7 +43,7 @@ def rows_of(path):
         (("--tasks", "mt_bench", "--data", "none"), "mt_bench.jsonl"),
         (("--preset", "lookahead-table", "--data", "none"), "question.jsonl"),
         (("--preset", "seed-table1", "--data", "none"), "data_100_random_text.txt"),
-        (("--preset", "fastcot-table1", "-m", "no/model"), "dev_rand_split.jsonl"),
+        (("--preset", "fastcot-table1", "-m", embedded.checked("draft")), "dev_rand_split.jsonl"),
     ],
 )
 def test_a_set_that_is_not_here_is_one_sentence(arguments, words, tmp_path, monkeypatch):

@@ -299,6 +299,8 @@ def test_the_command_shows_a_collapsed_model_resumes_and_refuses_other_settings(
 )
 def test_errors_come_before_a_model_is_loaded(arguments, told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "config.json").write_text("{}")  # a model that does not load
     done = typed("evaluate", *arguments)
     assert done.exit_code == 2
     assert told in done.stderr
