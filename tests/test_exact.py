@@ -269,6 +269,23 @@ def decoded(llm, requests):
     return outputs, [(event.model, event.num_tokens) for event in events if not event.prefill]
 
 
+def test_a_window_that_has_no_room_yet_asks_for_more_rows():
+    """A column of the paper's window has four rows, which were never tried where no tree was as
+    large as the rows known to be exact: lookahead decoded plainly for ever.
+    """
+    llm = pair(examined=False)
+    options = {"window": 7, "ngram": 5, "guesses": 7, "pool_from_prompt": False}
+    sampling = SamplingParams(max_tokens=40, ignore_eos=True)
+    result = llm.generate(
+        prompts()[0], method="lookahead", sampling=sampling, budget=None, **options
+    )
+    assert result.exact
+    assert llm.runner.exact.most >= 16
+    plain = llm.generate(prompts()[0], method="autoregressive", sampling=sampling)
+    assert result.token_ids == plain.token_ids
+    assert result.stats.target_rows > 4 * plain.stats.target_rows
+
+
 def test_draws_keep_their_trees_and_share_forwards():
     """Nothing is claimed of a draw's bits, so nothing is cut: neither its trees nor its batch."""
     exact = pair(examined=False)

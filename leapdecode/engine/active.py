@@ -25,6 +25,7 @@ class ActiveRequest:
         asked_at: when it began to wait for its forward, by `time.perf_counter`.
         exactness: the target's, when it joined; None where nothing is claimed of its bits.
         fingerprint: the target's, when it joined.
+        cramped: the rows that are known to be exact were too few for the window of its tree.
         recovered: a draft's cache was emptied once; what is not finite now is in the text itself.
     """
 
@@ -41,6 +42,7 @@ class ActiveRequest:
     asked_at: float = 0.0
     exactness: Exactness | None = None
     fingerprint: Fingerprint | None = None
+    cramped: bool = False
     recovered: bool = False
 
     def __post_init__(self) -> None:

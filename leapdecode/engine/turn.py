@@ -87,7 +87,7 @@ class Turn:
             return
         sizes = [len(request.forward.tree) for request in requests if request.forward is not None]
         full = any(
-            request.method.proposes and size >= request.sequence.exact_rows
+            request.method.proposes and (request.cramped or size >= request.sequence.exact_rows)
             for request, size in zip(requests, sizes, strict=True)
         )
         more_rows = full or not exact.together(max(sizes), len(requests))
@@ -127,7 +127,9 @@ class Turn:
         answer = request.answer
         request.answer = None
         # a planner serves many texts, each of which has its own limit
-        request.context.planner.exact = request.sequence.exact_rows or None
+        planner = request.context.planner
+        planner.exact = request.sequence.exact_rows or None
+        planner.cramped = False
         began = time.perf_counter()
         try:
             request.pending = request.decoding.send(answer)
@@ -135,6 +137,7 @@ class Turn:
             request.pending = None
         except Exception as error:  # a callback or a method may raise anything
             request.fail(error)
+        request.cramped = planner.cramped
         request.asked_at = time.perf_counter()
         request.sequence.stats.propose_seconds += request.asked_at - began
 

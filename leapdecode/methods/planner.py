@@ -47,6 +47,7 @@ class Planner:
         chances, noisy: the chances that sources give, without and beside known noise.
         window: of Jacobi trajectories.
         exact: rows that exact decoding leaves each text at the moment; None: any number.
+        cramped: whether they were too few for the window of the tree under way.
         beside_plain: a request in the batch does not guess.
         begun: False while the model's very first token is awaited, which drafts would delay.
     """
@@ -58,6 +59,7 @@ class Planner:
     noisy: Chances = field(default_factory=lambda: Chances(noisy=True))
     window: Window = field(default_factory=Window)
     exact: int | None = None
+    cramped: bool = False
     beside_plain: bool = False
     begun: bool = True
 
@@ -122,6 +124,7 @@ class Planner:
         if most is None:
             return wanted
         room = int(max(most - 1 - carried, 0) * share) + 1
+        self.cramped = most == self.exact and room // height < wanted
         return min(wanted, room // height)
 
     def judge_window(self, gained: int, rows: int) -> None:
@@ -271,6 +274,7 @@ class CostPlanner(Planner):
             window.left = PERIOD - 1
             if not self._window_pays(context):
                 window.width = 0
+        self.cramped &= window.width > 0
         return min(window.width, wanted)
 
     def _window_pays(self, context: int) -> bool:
