@@ -30,14 +30,14 @@ def runs(tool):
 
 def panes(svg):
     """Of each pane the words of its text, and its ticks."""
-    found = []
+    contents = []
     for pane in svg.iterfind("./{*}g"):
         steps = pane.findall("./{*}g")
         texts = [text for step in steps for text in step.iterfind("./{*}text[@textLength]")]
         places = [(float(text.get("y")), float(text.get("x")), text.text) for text in texts]
         letters = "".join(text for _, _, text in sorted(places))
-        found.append(("".join(letters.split()), len(pane.findall(".//{*}rect[@class='t']"))))
-    return found
+        contents.append(("".join(letters.split()), len(pane.findall(".//{*}rect[@class='t']"))))
+    return contents
 
 
 @pytest.mark.parametrize("narrow", [False, True])

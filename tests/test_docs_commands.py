@@ -31,8 +31,8 @@ LANGUAGES = {"", "python", "text", "toml", "json"}  # a block without a language
 
 def blocks(page, language):
     """The blocks of a page that are in `language`."""
-    found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
-    return [text for _, name, text in found if name == language]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [block for _, name, block in BLOCK.findall(text) if name == language]
 
 
 def commands(page):
@@ -60,8 +60,8 @@ def commands(page):
 def inline_commands(page):
     """Whole commands within sentences and tables."""
     text = BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    found = re.findall(r"`(leapdecode [^`]*)`", text)
-    return [shlex.split(line) for line in found if "..." not in line and "|" not in line]
+    quoted = re.findall(r"`(leapdecode [^`]*)`", text)
+    return [shlex.split(line) for line in quoted if "..." not in line and "|" not in line]
 
 
 # How a command's words are checked without running them, by its program.
@@ -69,13 +69,15 @@ def inline_commands(page):
 
 def understood(words):
     """Raise what `leapdecode` would say of these words before it begins."""
-    command, rest = get_command(app), words
+    command = get_command(app)
+    rest = words
     while hasattr(command, "commands"):
         if rest[0].startswith("--"):  # of the group itself
             assert rest[0] in [option for param in command.params for option in param.opts]
             return
         assert rest[0] in command.commands, f"no command {rest[0]}"
-        command, rest = command.commands[rest[0]], rest[1:]
+        command = command.commands[rest[0]]
+        rest = rest[1:]
     if "<" in rest:
         rest = rest[: rest.index("<")]
     command.make_context(words[0], list(rest))
@@ -194,13 +196,14 @@ def is_run(words):
 
 def long_commands(page):
     """The commands that run and take over a minute, and those that need what such a one wrote."""
-    found, written = [], set()
+    long = []
+    written = set()  # by them
     for words in RUN[page]:
         needs = {word.partition("/")[0] for word in words} & written
         if needs or (LONG & set(words) and "--list-presets" not in words):
-            found.append(words)
+            long.append(words)
             written |= {words[place + 1] for place, word in enumerate(words) if word == "--output"}
-    return found
+    return long
 
 
 def smaller(words):
@@ -222,11 +225,11 @@ def reader(tmp_path, monkeypatch):
     sets = tmp_path / "sets"
     sets.mkdir()
     for name, file in (("gsm8k", "test.jsonl"), ("humaneval", "HumanEval.jsonl")):
-        made = getattr(public_files, name)(tmp_path)[0]
-        shutil.copy(made, sets / f"{name}.jsonl")
-        shutil.copy(made, tmp_path / f"{name}.jsonl")
-        if made.name != file:
-            shutil.copy(made, tmp_path / file)
+        path = getattr(public_files, name)(tmp_path)[0]
+        shutil.copy(path, sets / f"{name}.jsonl")
+        shutil.copy(path, tmp_path / f"{name}.jsonl")
+        if path.name != file:
+            shutil.copy(path, tmp_path / file)
     shutil.copy(tmp_path / "gsm8k.jsonl", tmp_path / "train.jsonl")
     for name in ("cnn_dailymail", "wmt16"):
         getattr(public_files, name)(sets)[0].rename(sets / f"{name}.jsonl")
@@ -285,10 +288,12 @@ BEFORE = {  # what a reader has where a page begins
 from transformers import GenerationConfig, TextStreamer
 from leapdecode import LLM
 loaded = LLM("demo")
-model, tokenizer = loaded.model, loaded.tokenizer
+model = loaded.model
+tokenizer = loaded.tokenizer
 inputs = tokenizer("def f(a):", return_tensors="pt")
 streamer = TextStreamer(tokenizer)
-ids_1, ids_2 = tokenizer("def f(")["input_ids"], tokenizer("Tom has")["input_ids"]
+ids_1 = tokenizer("def f(")["input_ids"]
+ids_2 = tokenizer("Tom has")["input_ids"]
 generation_config = GenerationConfig(max_new_tokens=4)
 """,
 }

@@ -290,7 +290,8 @@ def test_draws_keep_their_trees_and_share_forwards():
     """Nothing is claimed of a draw's bits, so nothing is cut: neither its trees nor its batch."""
     exact = pair(examined=False)
     inexact = LLM(exact.runner.model, draft=exact.draft_runner.model, exact=False)
-    texts, forwards = [], []
+    texts = []
+    forwards = []
     for llm in (exact, inexact):
         requests = [
             Request(

@@ -551,7 +551,8 @@ def test_a_cache_comes_back_where_there_is_one(llama):
 
 def test_a_decoding_for_each_call_prepares_the_model_once(exact, monkeypatch):
     """On a GPU preparing records forwards: seconds a call."""
-    model, prepared = copy.deepcopy(exact.model), []
+    model = copy.deepcopy(exact.model)
+    prepared = []
     prepare = runners.prepare
     monkeypatch.setattr(
         runners, "prepare", lambda *given: prepared.append(given) or prepare(*given)

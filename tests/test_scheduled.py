@@ -121,7 +121,8 @@ HALVES = "scheduled:overlap=true:halves=true"
 
 def test_halves_take_turns(monkeypatch):
     """The target verifies one half at once while the draft serves the other."""
-    choose, chosen = Scheduled.turns, []
+    choose = Scheduled.turns
+    chosen = []
 
     def recorded(self, asking):
         turns = choose(self, asking)
@@ -144,7 +145,9 @@ def test_halves_take_turns(monkeypatch):
 
 def test_batch_slots_of_a_half_adjoin(monkeypatch):
     """Whoever joins and leaves: a recorded forward is of adjoining batch slots."""
-    aim, batches, target = SlotCache.aim, [], models()["target"]
+    aim = SlotCache.aim
+    batches = []
+    target = models()["target"]
 
     def recorded(self, batch_slots, *arguments):
         if self.layout is target.layout:

@@ -117,7 +117,7 @@ def test_completion_is_installed_for_a_shell_and_completes(tmp_path):
     script = tmp_path / ".bash_completions" / "leapdecode.sh"
     assert "_LEAPDECODE_COMPLETE=complete_bash" in script.read_text()
     assert str(script) in (tmp_path / ".bashrc").read_text()
-    asked = {"_LEAPDECODE_COMPLETE": "complete_bash", "COMP_WORDS": "leapdecode gen"}
-    assert call(text=True, COMP_CWORD="1", **asked).stdout.split() == ["generate"]
-    asked["COMP_WORDS"] = "leapdecode tree solve --exam"
-    assert call(text=True, COMP_CWORD="3", **asked).stdout.split() == ["--example"]
+    typed = {"_LEAPDECODE_COMPLETE": "complete_bash", "COMP_WORDS": "leapdecode gen"}
+    assert call(text=True, COMP_CWORD="1", **typed).stdout.split() == ["generate"]
+    typed["COMP_WORDS"] = "leapdecode tree solve --exam"
+    assert call(text=True, COMP_CWORD="3", **typed).stdout.split() == ["--example"]

@@ -25,10 +25,16 @@ SECONDS = 11.0  # that the slower way takes in the picture
 PAUSE = 4.0  # seconds for which the whole text stands
 
 COLUMNS = 48  # characters of a line
-ADVANCE, LEADING, SIZE = 9.0, 21, 15  # pixels: a character's width, a line's height, the font
-MARGIN, HEAD, FOOT = 14, 58, 42  # pixels of a pane, beside, above and below its text
-GAP, LEGEND = 14, 34  # pixels between panes, and below them
-TICK = 6.0  # pixels from one forward's tick to the next, at most
+# pixels:
+ADVANCE = 9.0  # a character's width
+LEADING = 21  # a line's height
+SIZE = 15  # of the font
+MARGIN = 14  # of a pane, beside its text
+HEAD = 58  # of a pane, above its text
+FOOT = 42  # of a pane, below its text
+GAP = 14  # between panes
+LEGEND = 34  # below the panes
+TICK = 6.0  # from one forward's tick to the next, at most
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,8 @@ def runs_of(llm: LLM, prompt: list[int], max_tokens: int, rounds: int) -> tuple[
     Raises:
         ValueError: the texts differ.
     """
-    plain, auto = [], []
+    plain = []
+    auto = []
     for method in ("autoregressive", "auto"):  # what a process does once is done before the runs
         decode(llm, prompt, method, max_tokens)
     for _ in range(rounds):
@@ -281,7 +288,8 @@ def legend_of(letters: Sequence[str], top: float, narrow: bool) -> tuple[str, fl
     """What the colours mean, from `top` down, and its height."""
     parts = [f'<text class="q" x="{MARGIN}" y="{top + 22:g}">guessed by</text>']
     left = MARGIN + 11 * ADVANCE
-    x, y = left, top
+    x = left
+    y = top
     for letter in [*letters, ""]:
         words = KINDS[letter].words if letter else "no colour: not guessed"
         wide = (len(words) + 2) * ADVANCE

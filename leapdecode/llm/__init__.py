@@ -3,6 +3,7 @@
 The names below load torch and transformers on first use.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,25 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["LLM", "AsyncLLM", "Piece", "Pool", "Result", "Store"]
 
 
+_MODULES = {
+    "AsyncLLM": "leapdecode.llm.async_llm",
+    "LLM": "leapdecode.llm.llm",
+    "Piece": "leapdecode.llm.result",
+    "Result": "leapdecode.llm.result",
+    "Pool": "leapdecode.pools.ngrams",
+    "Store": "leapdecode.pools.store",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "AsyncLLM":
-        from leapdecode.llm.async_llm import AsyncLLM
-
-        return AsyncLLM
-    if name == "LLM":
-        from leapdecode.llm.llm import LLM
-
-        return LLM
-    if name in ("Piece", "Result"):
-        from leapdecode.llm import result
-
-        return getattr(result, name)
-    if name == "Pool":
-        from leapdecode.pools.ngrams import NgramPool
-
-        return NgramPool
-    if name == "Store":
-        from leapdecode.pools.store import Store
-
-        return Store
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), "NgramPool" if name == "Pool" else name)

@@ -146,8 +146,19 @@ class Planner:
         What is `sampled` for the rejection verifier cannot be cut later.
         """
         most = self.most(context)
-        added = len(level) * width if sampled else 1
-        return self.begun and (most is None or len(tree) + added <= most)
+        rows = len(level) * (width if sampled else 1)
+        needed = rows if sampled else 1
+        if not self.begun or (most is not None and len(tree) + needed > most):
+            return False
+        if most is not None:
+            levels = max(min(levels, (most - len(tree)) // rows), 1)
+        return self._drafts_pay(tree, level, context, rows, levels)
+
+    def _drafts_pay(
+        self, tree: TokenTree, level: list[int], context: int, rows: int, levels: int
+    ) -> bool:
+        """The same by time; a draft forward adds so many `rows` to the tree."""
+        return True
 
     def worth_asking(self, missing: list[tuple[float, float]], rows: int, context: int) -> bool:
         """Whether a draft forward of `rows` for the `missing` nodes pays.
@@ -291,32 +302,20 @@ class CostPlanner(Planner):
     def judge_window(self, gained: int, rows: int) -> None:
         self.window.learn(gained, rows)
 
-    def worth_drafting(
-        self,
-        tree: TokenTree,
-        level: list[int],
-        context: int,
-        width: int = 1,
-        sampled: bool = False,
-        levels: int = 1,
+    def _drafts_pay(
+        self, tree: TokenTree, level: list[int], context: int, rows: int, levels: int
     ) -> bool:
-        if not super().worth_drafting(tree, level, context, width, sampled):
-            return False
-        most = self.most(context)
         reached = self.rates.reached(tree)
         chance = sum(reached[node] for node in level)
         depth = tree.depths[level[0]]
-        added = len(level) * (width if sampled else 1)
         forward = self._draft_time(len(level), context)
         price = self.pace(context)
         gain = 0.0
         for ahead in range(1, levels + 1):
             chance *= self.rates.drafts(depth + ahead)
             gain += chance
-            rows = ahead * added
-            if ahead > 1 and most is not None and len(tree) + rows > most:
-                return False
-            if gain > price * (self._more(len(tree), rows, context) + ahead * forward):
+            time = self._more(len(tree), ahead * rows, context) + ahead * forward
+            if gain > price * time:
                 return True
         return False
 

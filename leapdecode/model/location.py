@@ -10,7 +10,8 @@ from pathlib import Path
 from leapdecode.errors import LeapdecodeError, ModelUnavailable
 from leapdecode.model import embedded
 
-GGUF_SUFFIX, GGUF_MAGIC = ".gguf", b"GGUF"
+GGUF_SUFFIX = ".gguf"
+GGUF_MAGIC = b"GGUF"
 GGUF_PACKAGES = ("gguf", "accelerate")  # what transformers needs for such a file
 CONFIGS = ("config.json", "adapter_config.json")  # a saved model has the one, an adapter the other
 
