@@ -1,9 +1,10 @@
 """`leapdecode cllm` as users type it."""
 
 import json
+import re
 
 import pytest
-from commands import errors
+from commands import errors, run
 from typer.testing import CliRunner
 
 from leapdecode.cli.app import app
@@ -98,3 +99,31 @@ def test_collect_then_train_gives_documents_and_a_model(tmp_path):
     collected = json.loads(again.stdout)["collected"]
     assert collected["block"] == 8  # the teacher's
     assert collected["teacher"] == Trajectories(data).fingerprint
+
+
+def test_stderr_in_a_file_gets_lines_of_progress(tmp_path):
+    """Of a process of its own, as under nohup; a line for every update instead of one in 30 s."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from leapdecode.cli.app import main\n"
+        "from leapdecode.model import waits\n"
+        "waits.LINE_SECONDS = 0\n"
+        "sys.argv[0] = 'leapdecode'\n"
+        "main()\n"
+    )
+    data = tmp_path / "data"
+    collected = run(
+        "cllm", "collect", "--task", "math", "--limit", 3, "--shard", 2, "--block", 8,
+        "--max-tokens", 8, "--output", data, "--device", "cpu", program=script, text=True,
+    )  # fmt: skip
+    assert collected.returncode == 0, collected.stderr
+    assert "collecting, decoding text 2 of the shard's 2: 0 of 3\n" in collected.stderr
+    assert re.search(r"^collecting, .*: 2 of 3, about \d+ s left$", collected.stderr, re.MULTILINE)
+    assert "collecting, trajectories of text 1 of the shard's 1: 3 of 3\n" in collected.stderr
+    trained = run(
+        "cllm", "train", "--data", data, "--output", tmp_path / "model", "--max-steps", 2,
+        "--batch-size", 1, "--device", "cpu", program=script, text=True,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    assert re.search(r"^consistency [\d.]+, AR [\d.]+: 2 of 2$", trained.stderr, re.MULTILINE)

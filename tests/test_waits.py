@@ -11,6 +11,7 @@ import torch
 from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
+from leapdecode.cli.common import counting_progress
 from leapdecode.engine.statistics import WARM, WINDOW, Neighbours
 from leapdecode.model import waits
 from leapdecode.model.waits import Waiting
@@ -115,3 +116,43 @@ def test_one_thread_has_nobody_to_wait_for(caplog):
     taught(neighbours, 0.3, 3 * WINDOW)
     neighbours.tell()
     assert not caplog.records
+
+
+def lines_of(stderr):
+    return stderr.getvalue().splitlines()
+
+
+def test_a_command_counts_in_lines_where_there_is_no_terminal(stderr, monkeypatch):
+    monkeypatch.setattr(waits, "LINE_SECONDS", 0)
+    with counting_progress() as progress:
+        bar = progress.add_task("counting sheep", total=40, completed=20)
+        progress.update(bar, description="counting lambs")
+        progress.update(bar, advance=10)
+        progress.advance(bar)
+        progress.update(bar, completed=40)
+        progress.add_task("shearing", total=None)
+        progress.update(bar, total=2)
+    lines = lines_of(stderr)
+    assert lines[0] == "counting lambs: 20 of 40"
+    assert lines[1].startswith("counting lambs: 30 of 40, about ")
+    assert lines[1].endswith(" left")
+    assert lines[2].startswith("counting lambs: 31 of 40, about ")
+    assert lines[3:] == ["counting lambs: 40 of 40", "shearing: 0 of 2"]
+
+
+def test_a_command_says_what_it_does_although_nothing_is_done(stderr, monkeypatch):
+    monkeypatch.setattr(waits, "LINE_SECONDS", 0.01)
+    doing = ["the first sheep"]
+    with counting_progress(lambda: doing[0]) as progress:
+        progress.add_task("counting", total=40)
+        assert until(stderr, "the first sheep: 0 of 40\n")
+        doing[0] = "the second sheep"
+        assert until(stderr, "the second sheep: 0 of 40\n")
+
+
+def test_lines_of_a_command_end_with_it_and_are_rare(stderr):
+    assert 10 <= waits.LINE_SECONDS <= 60
+    with counting_progress() as progress:
+        bar = progress.add_task("counting sheep", total=2)
+        progress.advance(bar)
+    assert lines_of(stderr) == []

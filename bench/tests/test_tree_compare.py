@@ -266,15 +266,20 @@ def test_one_page_over_all_numbers_of_thoughts(records, tmp_path):
     assert (tmp_path / "plots" / "thoughts.png").stat().st_size > 1000
 
 
-def test_progress_is_said_within_a_tree_where_there_is_no_bar(light, monkeypatch):
+def test_what_is_searched_is_known_within_a_tree(light):
     said = []
-    monkeypatch.setattr("leapdecode_bench.measure.trees.compare.say", said.append)
-    monkeypatch.setattr("leapdecode_bench.measure.trees.compare.REPEAT_SECONDS", 0)
+
+    class Watched(Comparison):
+        def __setattr__(self, name, value):
+            if name == "doing":
+                said.append(value)
+            super().__setattr__(name, value)
+
     task = tasks.find("math")
-    work = Comparison(
+    work = Watched(
         light, task, ["serial"], task.questions(1), SamplingParams(temperature=1.0, seed=0),
         search={"thoughts": 1, "depth": 2}, driving={"max_tokens": 4},
     )  # fmt: skip
     list(work.run(set()))
-    assert said[0] == "warming up, serial"
+    assert said[:2] == ["", "warming up, serial"]
     assert said[-1] == "tree 1 of 1: question 0, serial, 1 thoughts, 1 evaluations"

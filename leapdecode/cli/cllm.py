@@ -156,7 +156,13 @@ def collect(
             facts = trajectory_facts(llm)
             facts["teacher"] = rows_of_teacher.fingerprint if rows_of_teacher else None
             remote = workers(settled, settings) if ray else None
-            for entry in collect_all(llm, ids, folder, settings, facts, resume, remote):
+
+            def on_progress(sentence: str) -> None:
+                progress.update(bar, description=f"collecting, {sentence}")
+
+            for entry in collect_all(
+                llm, ids, folder, settings, facts, resume, remote, on_progress
+            ):
                 shards.append(entry)
                 progress.update(bar, advance=entry["counts"]["prompts"])
         except KeyboardInterrupt:

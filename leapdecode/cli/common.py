@@ -45,7 +45,8 @@ def print_json(document: Any) -> None:
 
 
 def counting_progress(doing: Callable[[], str] | None = None) -> Any:
-    """A progress bar with counts and the time that is left, on stderr where that is a terminal.
+    """Counts and the time that is left, on stderr: a progress bar on a terminal, elsewhere a line
+    now and then (`waits.Lines`).
 
     `doing` says at any time what is done; without it the bar's description does.
     """
@@ -59,18 +60,23 @@ def counting_progress(doing: Callable[[], str] | None = None) -> Any:
     )
     from rich.text import Text
 
+    from leapdecode.model.waits import Lines
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return Lines(doing)
+
     class Doing(ProgressColumn):
         def render(self, task: Any) -> Text:
             return Text((doing() if doing else "") or task.description)
 
-    console = Console(stderr=True)
     columns = (
         Doing(),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True)
 
 
 def read_prompt(prompt: str, what: str = "prompt") -> str:

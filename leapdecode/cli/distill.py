@@ -162,7 +162,12 @@ def make_draft(
     with counting_progress() as progress:
         bar = progress.add_task("the target writes", total=len(ids))
         data = folder / steps.DATA
-        for entry in collect(llm, ids, data, collecting, trajectory_facts(llm), resume):
+
+        def on_progress(sentence: str) -> None:
+            progress.update(bar, description=f"the target writes, {sentence}")
+
+        about = trajectory_facts(llm)
+        for entry in collect(llm, ids, data, collecting, about, resume, on_progress=on_progress):
             progress.update(bar, advance=entry["counts"]["prompts"])
         size = steps.start(llm.model, llm.tokenizer, llm.end_tokens, folder, settings)
         facts = {

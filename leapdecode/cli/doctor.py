@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import print_json, reports_errors
+from leapdecode.cli.common import counting_progress, print_json, reports_errors
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import JsonOption
 
@@ -103,9 +103,6 @@ def _facts(llm: Any) -> dict[str, Any]:
 
 def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
     """The probe and, where trees work, cache size and row costs."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from leapdecode.model.cost import CONTEXTS
     from leapdecode.model.exact import examine
     from leapdecode.model.probe import probe
@@ -120,8 +117,7 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
         }
         return {"trees": False, "reason": llm.runner.reason, **absent}
     runners = [llm.runner, *([llm.draft_runner] if isinstance(llm.draft_runner, Runner) else [])]
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with counting_progress() as progress:
         exact = examine(llm.runner)
         bar = progress.add_task("measuring row costs", total=len(CONTEXTS) * len(runners))
         costs = [
@@ -141,16 +137,12 @@ def _examine(llm: Any, repeats: int, batch: int) -> dict[str, Any]:
 
 def _row_table(llm: Any, repeats: int) -> dict[str, Any] | None:
     """What rows take here and by transformers; None for a model that is decoded plainly."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from leapdecode.model.row_table import row_table
     from leapdecode.model.runner import Runner
 
     if not isinstance(llm.runner, Runner):
         return None
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with counting_progress() as progress:
         bar = progress.add_task("timing transformers' forwards beside ours", total=repeats + 1)
         return row_table(llm.runner, repeats, lambda: progress.advance(bar)).as_dict()
 

@@ -8,10 +8,10 @@ import typer
 from leapdecode.cli.commands import Commands
 from leapdecode.cli.common import (
     checked_example,
+    counting_progress,
     print_json,
     read_prompt,
     reports_errors,
-    waiting,
 )
 from leapdecode.cli.model_options import Models, check_drafts, takes_model
 from leapdecode.cli.options import TOKENS, JsonOption, OptionOption, parse_options
@@ -200,9 +200,13 @@ def calibrate(
     questions = source.questions(checked_count("--limit", limit), seed, shown)
     llm = models.open()
     check_drafts(llm, [method])
-    with waiting("calibrating"):
+    with counting_progress() as progress:
+        bar = progress.add_task("calibrating", total=None)
         answerer = Answerer(llm, batch_size, trigger)
-        bound = calibrated(answerer, questions, plan, max_loss, step)
+        bound = calibrated(
+            answerer, questions, plan, max_loss, step,
+            lambda done, total: progress.update(bar, completed=done, total=total),
+        )  # fmt: skip
     if json:
         print_json({"schema": 1, "task": task, "model": llm.name, "method": method} | asdict(bound))
     else:

@@ -1,9 +1,7 @@
 """`leapdecode tree`: trees of thoughts."""
 
 import json as jsonlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +12,7 @@ from leapdecode.cli.commands import Commands
 from leapdecode.cli.common import (
     check_place,
     checked_example,
+    counting_progress,
     print_json,
     read_prompt,
     reports_errors,
@@ -186,7 +185,14 @@ def solve(
         llm, sampling, strategy, guessing, batch_size, verification, row_budget, max_tokens, chat,
         **method_options,
     )  # fmt: skip
-    with progress() as on_step:
+    with counting_progress() as progress:
+        bar = progress.add_task("searching", total=None)
+
+        def on_step(tree: Any) -> None:
+            counts = tree.counts
+            described = f"{counts.thoughts} thoughts, {counts.evaluations} evaluations"
+            progress.update(bar, completed=counts.thoughts, description=described)
+
         result = search_tree(
             executor,
             tree_task,
@@ -328,21 +334,3 @@ def show(tree: Any) -> None:
     console.print(Text("answer: ", style="bold").append(escape(tree.answer), style="not bold"))
     console.print(Text(f"score: {score_text(tree)}"))
     Console(stderr=True, highlight=False).print(Text(counts_text(tree)), style="dim")
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[Any], None] | None]:
-    """A function that tells how far a tree has grown, on stderr where that is a terminal."""
-    from rich.console import Console
-
-    console = Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status("searching") as status:
-
-        def show_counts(tree: Any) -> None:
-            counts = tree.counts
-            status.update(f"{counts.thoughts} thoughts, {counts.evaluations} evaluations")
-
-        yield show_counts

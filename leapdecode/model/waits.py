@@ -10,6 +10,7 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("leapdecode")
 SILENT_SECONDS = 1.0  # work that ends earlier shows nothing
 REPEAT_SECONDS = 10.0  # between two lines about how far the work is, where there is no bar
+LINE_SECONDS = 30.0  # the same of a command that counts what it does; 0: a line for every update
 
 
 def quiet() -> bool:
@@ -103,6 +105,72 @@ class Waiting:
         self.timer = threading.Timer(seconds, self.show)
         self.timer.daemon = True
         self.timer.start()
+
+
+class Lines:
+    """Stands for rich's `Progress` where stderr is no terminal: a line every `LINE_SECONDS`.
+
+    Args:
+        doing: says at any time what is done; without it the last task's description does.
+    """
+
+    def __init__(self, doing: Callable[[], str] | None = None) -> None:
+        self.doing = doing
+        self.description = "working"
+        self.total: float | None = None
+        self.completed = 0.0
+        self.already = 0.0  # completed before the task began
+        self.began = time.monotonic()
+        self.ended = threading.Event()
+
+    def __enter__(self) -> Lines:
+        if LINE_SECONDS:
+            threading.Thread(target=self._repeat, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.ended.set()
+
+    def add_task(self, description: str, total: float | None, completed: float = 0) -> int:
+        self.description = description
+        self.total = total
+        self.completed = self.already = completed
+        self.began = time.monotonic()
+        return 0
+
+    def update(
+        self,
+        task: int,
+        *,
+        advance: float = 0,
+        completed: float | None = None,
+        total: float | None = None,
+        description: str | None = None,
+    ) -> None:
+        self.completed = self.completed + advance if completed is None else completed
+        self.total = self.total if total is None else total
+        self.description = description or self.description
+        if not LINE_SECONDS:
+            say(self._line())
+
+    def advance(self, task: int) -> None:
+        self.update(task, advance=1)
+
+    def _repeat(self) -> None:
+        while not self.ended.wait(LINE_SECONDS):
+            say(self._line())
+
+    def _line(self) -> str:
+        sentence = (self.doing() if self.doing else "") or self.description
+        if not self.total:
+            return f"{sentence} ..."
+        line = f"{sentence}: {self.completed:,.0f} of {self.total:,.0f}"
+        new = self.completed - self.already
+        if not 0 < self.completed < self.total or new <= 0:
+            return line
+        seconds = (time.monotonic() - self.began) / new * (self.total - self.completed)
+        left = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        return f"{line}, about {left} left"
 
 
 class Bars:

@@ -14,7 +14,7 @@ from leapdecode.core import SamplingParams
 from leapdecode.errors import OptionError, UnsupportedModel
 from leapdecode.llm import LLM
 from leapdecode.llm.prompts import Prompt
-from leapdecode.llm.result import Result
+from leapdecode.llm.result import Piece, Result
 from leapdecode.model.runner import Runner
 from leapdecode.training.cleaning import Cleaning
 from leapdecode.training.dataset import Manifest, Row, write_shard
@@ -84,9 +84,11 @@ def collect(
     described: Mapping[str, Any],
     resume: bool = False,
     spread: Callable[[list[NumberedPrompts]], Iterator[Shard]] | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Collect what is missing, shard by shard; yields every shard's entry of the manifest, those of
     an earlier run first. `spread` has workers make the shards, in the order of their prompts.
+    `on_progress` is told how far a shard is that is made here.
 
     `described` says with what (model, weights, versions). It is kept beside the settings, and a run
     goes on only where both are the same. Raises `OptionError` where they are not.
@@ -107,7 +109,11 @@ def collect(
     missing = [
         numbered[start : start + size] for start in range(num_done * size, len(prompts), size)
     ]
-    shards = spread(missing) if spread else (make_shard(llm, settings, part) for part in missing)
+    shards = (
+        spread(missing)
+        if spread
+        else (make_shard(llm, settings, part, on_progress) for part in missing)
+    )
     for number, shard in enumerate(shards, start=num_done):
         name = f"shard-{number:05d}.parquet"
         digest = write_shard(folder / name, shard.rows)
@@ -123,9 +129,17 @@ def collect(
         yield manifest.shards[-1]
 
 
-def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shard:
-    """The shard of numbered prompts; its rows are in their order."""
+def make_shard(
+    llm: LLM,
+    settings: Collecting,
+    prompts: NumberedPrompts,
+    on_progress: Callable[[str], None] | None = None,
+) -> Shard:
+    """The shard of numbered prompts; its rows are in their order. `on_progress` is told how far it
+    is, in words.
+    """
     began = time.perf_counter()
+    tell = on_progress or (lambda sentence: None)
     runner = tree_runner(llm)
     to_answer = [(number, prompt) for number, prompt in prompts if settings.answers(number, prompt)]
     fitting = [(number, prompt) for number, prompt in to_answer if _fits(llm, prompt)]
@@ -136,7 +150,14 @@ def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shar
         if prompt.teacher is not None and not settings.answers(number, prompt):
             counts["rows of the teacher"] += 1
             rows.append(replace(prompt.teacher, number=number))
-    results = continuations(llm, [prompt.ids for _, prompt in fitting], settings)
+    begun = set[int]()  # numbers of texts
+
+    def on_step(number: int, pieces: list[Piece]) -> None:
+        begun.add(number)
+        tell(f"decoding text {len(begun)} of the shard's {len(fitting)}")
+
+    ids_of_prompts = [prompt.ids for _, prompt in fitting]
+    results = continuations(llm, ids_of_prompts, settings, on_step=on_step)
     kept = []
     for (number, prompt), result in zip(fitting, results, strict=True):
         counts["generated tokens"] += len(result.token_ids)
@@ -148,6 +169,7 @@ def make_shard(llm: LLM, settings: Collecting, prompts: NumberedPrompts) -> Shar
     # texts of like lengths go together, because all of a batch are padded to the longest
     kept.sort(key=lambda entry: (len(entry[0].response), entry[0].number))
     for start in range(0, len(kept), settings.batch_size):
+        tell(f"trajectories of text {start + 1} of the shard's {len(kept)}")
         batch = kept[start : start + settings.batch_size]
         texts = [text for text, _, _ in batch]
         of_texts = [list[Trajectory]() for _ in texts]
@@ -175,8 +197,11 @@ def continuations(
     prompts: Sequence[Sequence[int]],
     settings: Collecting,
     sampling: SamplingParams | None = None,
+    on_step: Callable[[int, list[Piece]], None] | None = None,
 ) -> list[Result]:
-    """The plain continuation of every prompt: greedy, or as `sampling` says, with its stops."""
+    """The plain continuation of every prompt: greedy, or as `sampling` says, with its stops;
+    `on_step` as in `LLM.generate`.
+    """
     if not prompts:
         return []
     # keys and values of an earlier shard could change bits of this one
@@ -187,6 +212,7 @@ def continuations(
         method=settings.method,
         sampling=sampling or SamplingParams(max_tokens=settings.max_tokens),
         batch_size=settings.batch_size,
+        on_step=on_step,
     )
     return results
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leapdecode.cli.common import counting_progress, print_json, print_page, reports_errors, waiting
+from leapdecode.cli.common import counting_progress, print_json, print_page, reports_errors
 from leapdecode.cli.fastcot import (
     RATIONALE_TOKENS,
     SAYING,
@@ -352,10 +352,15 @@ def calibrated(
         plan = plan_of(
             contender.bounding, early_of(settings)[2], contender.options, **rationale_of(settings)
         )
-        with waiting(f"calibrating {contender.bound_of}"):
+        with counting_progress() as progress:
+            bar = progress.add_task(f"calibrating {contender.bound_of}", total=None)
+
+            def on_bound(done: int, total: int, progress: Any = progress, bar: Any = bar) -> None:
+                progress.update(bar, completed=done, total=total)
+
             answerer = Answerer(llm, settings["batch_size"], settings["trigger"])
             calibrations[contender.bound_of] = calibrate(
-                answerer, questions, plan, loss_of(settings), settings["step"]
+                answerer, questions, plan, loss_of(settings), settings["step"], on_bound
             )
         saved = {method: asdict(contender) for method, contender in calibrations.items()}
         path.write_text(json_of.dumps(saved) + "\n", encoding="utf-8")

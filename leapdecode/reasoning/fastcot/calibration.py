@@ -2,7 +2,7 @@
 whose answers stay as right as those behind whole rationales.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,14 +62,16 @@ def calibrate(
     plan: Plan,
     max_loss: float,
     step: int = 1,
+    on_bound: Callable[[int, int], None] | None = None,
 ) -> Calibration:
     """The bound of a plan by these questions, tried at every `step`-th number of iterations.
+    `on_bound` as in `accuracies`.
 
     Raises:
         OptionError: a loss that is no share, a step below 1, or questions that cannot be scored.
     """
     check_loss(max_loss)
-    curve = accuracies(answerer, questions, plan, step)
+    curve = accuracies(answerer, questions, plan, step, on_bound)
     bound = least_bound(curve, max_loss)
     accuracy = curve[-1].accuracy
     return Calibration(
@@ -78,12 +80,16 @@ def calibrate(
 
 
 def accuracies(
-    answerer: Answerer, questions: Sequence[PromptedQuestion], plan: Plan, step: int = 1
+    answerer: Answerer,
+    questions: Sequence[PromptedQuestion],
+    plan: Plan,
+    step: int = 1,
+    on_bound: Callable[[int, int], None] | None = None,
 ) -> list[Point]:
     """Accuracy against iterations (FastCoT, Figure 6), up to the longest rationale's.
 
     Every question is decoded once; the answers are then asked for behind what the rationale was
-    after each number of iterations.
+    after each number of iterations. `on_bound` is told how many of how many numbers are done.
     """
     check_step(step)
     if not questions or any(question.score is None for question in questions):
@@ -93,7 +99,8 @@ def accuracies(
     whole = answerer.run(prompts, replace(plan, iterations=None, unchanged=0, record=True))
     longest = max(len(answered.history) for answered in whole)
     points = []
-    for bound in [*range(0, longest, step), longest]:
+    bounds = [*range(0, longest, step), longest]
+    for bound in bounds:
         shown = [shown_tokens(answered, bound, plan) for answered in whole]
         answers = [answered.answer for answered in whole]
         cut = [number for number, answered in enumerate(whole) if bound < len(answered.history)]
@@ -110,6 +117,8 @@ def accuracies(
                 ended=1 - len(cut) / count,
             )
         )
+        if on_bound is not None:
+            on_bound(len(points), len(bounds))
     return points
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leapdecode.core import SamplingParams
-from leapdecode.model.waits import BARS, REPEAT_SECONDS, say
 from leapdecode.reasoning import Executor, Node, Tree, solve
 from leapdecode.reasoning.solve import job_of, prompted
 from leapdecode_bench.measure.memory import PeakMemory
@@ -48,7 +47,6 @@ class Comparison:
     verification: str = "seeded"
     driving: Mapping[str, Any] = field(default_factory=dict)
     doing: str = ""
-    last_line: float = field(default_factory=time.monotonic, init=False)  # seconds, of progress
     warm: set[str] = field(default_factory=set, init=False)  # strategies that have searched
 
     @property
@@ -76,25 +74,17 @@ class Comparison:
         ]
         for strategy in dict.fromkeys(strategy for _, strategy in missing):
             if strategy not in self.warm:
-                self._say(f"warming up, {strategy}")
+                self.doing = f"warming up, {strategy}"
                 self._searched(strategy, self.questions[0], depth=2)
                 self.warm.add(strategy)
         for count, (number, strategy) in enumerate(missing, 1):
             what = f"tree {count} of {len(missing)}: question {number}, {strategy}"
-            self._say(what)
+            self.doing = what
             yield self._measured(strategy, number, partial(self._grown, what))
 
     def _grown(self, what: str, tree: Tree) -> None:
         counts = tree.counts
-        self._say(f"{what}, {counts.thoughts} thoughts, {counts.evaluations} evaluations")
-
-    def _say(self, doing: str) -> None:
-        """Tell a progress bar what is done; where there is none, a line now and then."""
-        self.doing = doing
-        now = time.monotonic()
-        if not BARS.possible() and now - self.last_line >= REPEAT_SECONDS:
-            say(doing)
-            self.last_line = now
+        self.doing = f"{what}, {counts.thoughts} thoughts, {counts.evaluations} evaluations"
 
     def _order(self, number: int) -> list[str]:
         """The strategies in an order that is drawn for the question."""
