@@ -1,6 +1,6 @@
 """Live traffic: 20 requests arrive at random, share one engine, and some are left half-way.
 
-python examples/async_traffic.py            # the embedded pair; or give a model's name or folder
+python examples/async_traffic.py            # the demo pair; or give a model's name or folder
 """
 
 import asyncio

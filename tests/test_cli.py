@@ -240,7 +240,7 @@ BAD = {
     "audit of a law": (
         ["generate", "x", "--audit", "--verification", "rejection", "--temperature", "1"],
         2,
-        "keeps the law",
+        "keeps the distribution",
     ),
     "fraction": (
         ["generate", "x", "--method", "draft_model", "-o", "confidence=high"],

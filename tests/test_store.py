@@ -225,7 +225,7 @@ def test_what_takes_no_store_or_is_none_is_told(small, llm):
         generate("lookahead", store=Store())
     with pytest.raises(OptionError, match="takes a Store, not dict"):
         generate(store={})
-    with pytest.raises(OptionError, match="would bend its law"):
+    with pytest.raises(OptionError, match="would bend its distribution"):
         generate(store=Store(), sampling=SAMPLED, verification="rejection")
     store = Store()
     generate(store=store)

@@ -1,4 +1,4 @@
-"""`leapdecode demo`: in a few seconds, what the library is for, on the embedded pair."""
+"""`leapdecode demo`: in a few seconds, what the library is for, on the demo pair."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def demo(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Tour every method on the embedded pair, offline.
+    """Tour every method on the demo pair, offline.
 
     A class is written twice, by plain decoding and by `auto`. Coloured tokens were guessed and
     kept: they cost no forward of their own. Without colour, brackets hold the tokens that came in
@@ -57,7 +57,7 @@ def demo(
     sampling = SamplingParams(max_tokens=max_tokens)
     counted = SamplingParams(max_tokens=min(max_tokens, COUNTED_TOKENS))
     *others, shown = tasks = _tasks()
-    with waiting("loading the embedded pair ..."):
+    with waiting("loading the demo pair ..."):
         llm = _load()
         # the first forwards of a process are slow, and `auto` learns by them what rows take
         _decode(llm, others[0], METHODS[:2], counted)

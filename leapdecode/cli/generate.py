@@ -55,7 +55,11 @@ def generate(
     seed: SeedOption = 0,
     stop: StopOption = None,
     verification: Annotated[
-        str, typer.Option(help="seeded: plain decoding's text; rejection: when sampling, its law")
+        str,
+        typer.Option(
+            help="seeded: plain decoding's text; rejection: when sampling, a sample from its "
+            "distribution"
+        ),
     ] = "seeded",
     scheduler: Annotated[
         str | None,
@@ -100,7 +104,7 @@ def generate(
     *,
     models: Models,
 ) -> None:
-    """Continue a prompt, by the embedded pair or the model before it.
+    """Continue a prompt, by the demo pair or the model before it.
 
     The text goes to stdout as it is accepted, a summary to stderr.
 
@@ -137,8 +141,8 @@ def generate(
     sampled = verification == "rejection" and not sampling.greedy  # no text of its own to keep to
     if audit and sampled:
         raise OptionError(
-            "--audit compares texts; sampling with --verification rejection keeps the law, not the "
-            "text"
+            "--audit compares texts; sampling with --verification rejection keeps the "
+            "distribution, not the text"
         )
     if system is not None and not chat:
         raise OptionError("--system is a message of the chat template; add --chat")
@@ -146,7 +150,7 @@ def generate(
         raise OptionError("--logprobs are part of the document; add --json")
     if models.exact and sampled:
         raise OptionError(
-            "sampling with --verification rejection keeps the law, not a text, "
+            "sampling with --verification rejection keeps the distribution, not a text, "
             "so there is nothing to be exact to; leave --exact or --verification out"
         )
     _check_early(text, method, options, scheduler, verification, most_rows)

@@ -29,9 +29,7 @@ from leapdecode.plain import escape
 
 ModelOption = Annotated[
     str,
-    typer.Option(
-        "--model", "-m", help="embedded pair (demo), Hugging Face name, folder, GGUF file"
-    ),
+    typer.Option("--model", "-m", help="demo (a small pair), Hugging Face name, folder, GGUF file"),
 ]
 DraftOption = Annotated[
     str | None,
@@ -169,7 +167,7 @@ class Models:
 
     @property
     def has_draft(self) -> bool:
-        """Whether there will be a draft model; the embedded pair has one of its own."""
+        """Whether there will be a draft model; the demo pair has one of its own."""
         return self.draft is not None or self.model == "demo"
 
     @property

@@ -44,7 +44,7 @@ KConfigOption = Annotated[
     typer.Option(metavar="K,K,...", help="children per level of a drafted tree; default: 2,2,1"),
 ]
 VerificationOption = Annotated[
-    str, typer.Option(help="seeded: equal texts for equal seeds; rejection: the same law")
+    str, typer.Option(help="seeded: equal texts for equal seeds; rejection: the same distribution")
 ]
 OptionOption = Annotated[
     list[str] | None,
@@ -62,7 +62,7 @@ ChatOption = Annotated[
     typer.Option(
         "--chat/--no-chat",
         help="prompts as messages of a user; default: where the tokenizer has a chat template, but "
-        "for the embedded pair",
+        "for the demo pair",
     ),
 ]
 

@@ -22,7 +22,7 @@ class Request:
         sampling: how tokens are chosen and when the text ends.
         method: a method's name, or a configured method, of which the request gets a copy.
         options: the method's options by name, where `method` is a name.
-        verification: "seeded" (the text of plain decoding) or "rejection" (its law).
+        verification: "seeded" (the text of plain decoding) or "rejection" (its distribution).
         stream: logical id of the random stream; texts of equal seed and stream are equal whatever
             else runs.
         end_tokens: ids that end the text, besides `sampling.stop_token_ids`.

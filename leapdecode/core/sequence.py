@@ -33,7 +33,7 @@ class Sequence:
             "aborted" where it was not to.
         error: why, where the finish reason is "error".
         logprobs: one entry per generated token, where `params.logprobs` asks for them.
-        verification: "seeded" (the text of plain decoding) or "rejection" (its law).
+        verification: "seeded" (the text of plain decoding) or "rejection" (its distribution).
         exact_rows: under exact decoding, the most nodes that a tree may have; else 0.
         cache_salt: cached keys and values pass between texts of equal salts alone.
         carried: how many of the last tokens are not final yet; each takes a row.

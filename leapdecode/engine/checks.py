@@ -51,7 +51,7 @@ def check_scheduler(scheduler: Any, target: Any) -> None:
         )
 
 
-BENT = "because guesses that the same seed drew would bend its law; leave one of them out"
+BENT = "because guesses that the same seed drew would bend its distribution; leave one of them out"
 
 
 def check_pool(pool: Any, method: str, takes_pool: bool, drawn: bool = False) -> None:
@@ -75,7 +75,7 @@ def check_store(store: Any, method: str, takes_store: bool, drawn: bool = False)
     """Raise `OptionError` unless `store` is a store and the method takes one.
 
     `drawn`: tokens are drawn anew by the rejection verifier. What a store holds of the same seed
-    and stream was made by the same draws; as guesses they would bend the law.
+    and stream was made by the same draws; as guesses they would bend its distribution.
     """
     if not takes_store:
         taking = ", ".join(name for name in names() if find(name).takes_store)

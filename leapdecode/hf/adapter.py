@@ -43,8 +43,8 @@ def decoding(
 ) -> "Decoding":
     """A `custom_generate` callable that decodes with `method` and its `options`.
 
-    Greedy text equals transformers' own. Sampled text has its law, not its draws, and is fixed by
-    `torch.manual_seed`. GenerationConfig, stopping criteria (asked after every token),
+    Greedy text equals transformers' own. Sampled text has its distribution, not its draws, and is
+    fixed by `torch.manual_seed`. GenerationConfig, stopping criteria (asked after every token),
     `return_dict_in_generate` and left-padded batches work as in transformers. Beams, `output_*`
     flags, prefilled caches and inputs other than text are refused by name. `output_*` flags that
     the model's own configuration sets are ignored.

@@ -4,7 +4,7 @@
 
 Everything but generation is that of the harness's model `hf`, of which this is a subclass: loading,
 batching, tokens, log-likelihoods, caching. Greedy texts are those of `hf` up to near-ties of the
-dtype, in float64 all of them. Sampled texts have its law, not its draws.
+dtype, in float64 all of them. Sampled texts have its distribution, not its draws.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class LeapdecodeLM(HFLM):  # type: ignore[misc]
     """The harness's `hf`, whose texts are decoded by a method of leapdecode.
 
     Args:
-        pretrained: as `hf` takes it; "demo" is the embedded pair.
+        pretrained: as `hf` takes it; "demo" is the demo pair.
         method: a name that `leapdecode methods` lists.
         draft: a name or folder of a draft model, for methods that take one.
         fallback: False refuses what cannot verify token trees, instead of decoding it plainly.

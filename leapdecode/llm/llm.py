@@ -22,7 +22,7 @@ class LLM(LoadedModels):
     """A causal language model, decoded by any method without changing its text.
 
     Args:
-        model: "demo" (the embedded pair), a Hugging Face name or folder, a GGUF file, or a loaded
+        model: "demo" (the demo pair), a Hugging Face name or folder, a GGUF file, or a loaded
             transformers model.
         tokenizer: needed for text when `model` is an object; by default loaded with the model.
         draft: a second, smaller model with the same vocabulary, in the same forms.
@@ -106,14 +106,14 @@ class LLM(LoadedModels):
                 "scheduled:queue=shortest"; batched when there are several prompts and
                 `batch_size` is not 1 (`executor` is its former name).
             verification: "seeded": the text of plain decoding, token for token. "rejection": when
-                sampling, a text of the same law, as in the papers; greedy texts are the same under
-                both.
+                sampling, another sample of the same distribution, as in the papers; greedy texts
+                are the same under both.
             budget: most rows that a step may evaluate per sequence; "auto": as many as pay on
                 this machine, by what rows cost (learned from forwards, kept on disk) and by what
                 became of earlier guesses; None or "none": all.
             pool: a `Pool` that the method's phrases come from and go to, for methods that take one
                 (ouroboros). Neither pool nor store goes with sampling under "rejection": what the
-                same seed drew before would bend the law.
+                same seed drew before would bend the distribution.
             store: a `Store` of earlier texts that guesses come from, and that these texts are kept
                 in, for methods that take one (suffix, hybrid, auto).
             stream: names the noise: the same stream, seed and position, the same noise. A list has

@@ -20,7 +20,7 @@ def grow(
 
     A node that the draft finds less likely than `confidence` gets no children, and growth ends
     where another level no longer pays by the `planner`. Both go by what is known before the next
-    tokens are drawn, so the law of the rejection verifier holds.
+    tokens are drawn, so the distribution of the rejection verifier holds.
     """
     level = [0]
     evaluated = 0  # nodes that earlier forwards have evaluated

@@ -61,7 +61,7 @@ class Ouroboros(Method):
     history: bool = option(
         False,
         "keep the phrases for later texts of the same LLM and options; not where the rejection "
-        "verifier draws, whose law phrases of the same seed would bend",
+        "verifier draws, whose distribution phrases of the same seed would bend",
     )
     pool_from_prompt: bool = option(
         True, "phrases of the prompt and of the accepted text enter the pool too"

@@ -79,7 +79,7 @@ class Planner:
 
         Nodes that are marked already stay so. `carried` further rows are taken already. Draws for
         the rejection verifier are evaluated in any case: leaving one out for what it is would
-        change the law.
+        change the distribution.
         """
         sampled = {node for node in range(1, len(tree)) if tree.parents[node] in tree.proposals}
         required = (required or set()) | sampled

@@ -1,4 +1,4 @@
-"""The rejection verifier: it keeps the target's law, not the text of plain decoding.
+"""The rejection verifier: it keeps the target's distribution, not the text of plain decoding.
 
 Leviathan et al. 2023 and Chen et al. 2023 for chains; with and without replacement for trees as in
 SpecInfer and MCSD. A guess that was not drawn (an n-gram, a phrase) counts as drawn from a

@@ -99,8 +99,8 @@ def compare(
     verification: Annotated[
         str | None,
         typer.Option(
-            help="seeded (default): equal texts for equal seeds; rejection: the same law, as the "
-            "paper decodes"
+            help="seeded (default): equal texts for equal seeds; rejection: the same "
+            "distribution, as the paper decodes"
         ),
     ] = None,
     temperature: Annotated[

@@ -226,7 +226,7 @@ class Bench:
         """Count the text as identical to plain decoding's, explained by a near-tie, or unexplained.
 
         Sampled texts of a peer or of the rejection verifier are not counted: they are other draws
-        of the same law. Neither are texts of other weights.
+        of the same distribution. Neither are texts of other weights.
         """
         token_ids = outcome.token_ids
         result = outcome.result
