@@ -156,3 +156,14 @@ def test_lines_of_a_command_end_with_it_and_are_rare(stderr):
         bar = progress.add_task("counting sheep", total=2)
         progress.advance(bar)
     assert lines_of(stderr) == []
+
+
+def test_of_several_processes_the_first_one_writes_lines(stderr, monkeypatch):
+    monkeypatch.setattr(waits, "LINE_SECONDS", 0)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        with counting_progress() as progress:
+            progress.advance(progress.add_task("counting sheep", total=1))
+    assert lines_of(stderr) == ["counting sheep: 1 of 1"]

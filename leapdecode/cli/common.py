@@ -60,11 +60,12 @@ def counting_progress(doing: Callable[[], str] | None = None) -> Any:
     )
     from rich.text import Text
 
+    from leapdecode.cli.model_options import first_process
     from leapdecode.model.waits import Lines
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        return Lines(doing)
+        return Lines(doing, shown=first_process())
 
     class Doing(ProgressColumn):
         def render(self, task: Any) -> Text:

@@ -112,10 +112,12 @@ class Lines:
 
     Args:
         doing: says at any time what is done; without it the last task's description does.
+        shown: whether lines are written; of several processes that do the same, one writes them.
     """
 
-    def __init__(self, doing: Callable[[], str] | None = None) -> None:
+    def __init__(self, doing: Callable[[], str] | None = None, shown: bool = True) -> None:
         self.doing = doing
+        self.shown = shown
         self.description = "working"
         self.total: float | None = None
         self.completed = 0.0
@@ -124,7 +126,7 @@ class Lines:
         self.ended = threading.Event()
 
     def __enter__(self) -> Lines:
-        if LINE_SECONDS:
+        if LINE_SECONDS and self.shown:
             threading.Thread(target=self._repeat, daemon=True).start()
         return self
 
@@ -150,7 +152,7 @@ class Lines:
         self.completed = self.completed + advance if completed is None else completed
         self.total = self.total if total is None else total
         self.description = description or self.description
-        if not LINE_SECONDS:
+        if self.shown and not LINE_SECONDS:
             say(self._line())
 
     def advance(self, task: int) -> None:
