@@ -191,7 +191,7 @@ def solve(
         def on_step(tree: Any) -> None:
             counts = tree.counts
             described = f"{counts.thoughts} thoughts, {counts.evaluations} evaluations"
-            progress.update(bar, completed=counts.thoughts, description=described)
+            progress.update(bar, description=described)
 
         result = search_tree(
             executor,
