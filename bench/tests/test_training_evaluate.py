@@ -3,9 +3,11 @@
 import json
 import math
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
 from leapdecode import SamplingParams
@@ -13,6 +15,7 @@ from leapdecode.cli.app import app
 from leapdecode.cli.cllm import show_view
 from leapdecode.errors import OptionError
 from leapdecode.llm import LLM
+from leapdecode.plain import one_line
 from leapdecode.training.collect import Collecting
 from leapdecode.training.curves import FIELDS, Curves
 from leapdecode.training.trajectories import Continuation, phenomena, stationary, trajectories
@@ -315,14 +318,19 @@ def test_a_text_is_viewed_block_by_block(tmp_path):
     assert "".join(text for states in found["blocks"] for text, _ in states[-1]) == found["text"]
     assert all(right for states in found["blocks"] for _, right in states[-1])
     assert "Block 1" in (tmp_path / "view.html").read_text()
-    shown = typed(*given)
+    shown = typed(*given, "--svg", tmp_path / "view.svg")
     assert shown.stdout.startswith("block 1, ")
+    assert shown.stdout.endswith("view.svg\n")
+    drawn = "".join(ElementTree.parse(tmp_path / "view.svg").getroot().itertext())
+    last = "".join(text for text, _ in found["blocks"][0][-1]).strip()
+    assert one_line(last).replace(" ", "\N{NO-BREAK SPACE}") in drawn
+    assert "http" not in drawn  # it loads nothing from elsewhere
     assert "[" in shown.stdout  # wrong tokens, without colours
     assert typed("view", "", "--device", "cpu").exit_code == 2
 
 
 def test_one_iteration_is_said_so(capsys):
-    show_view([[[("a", False)], [("b", True)]]])
+    show_view(Console(), [[[("a", False)], [("b", True)]]])
     assert capsys.readouterr().out == "block 1, 1 iteration\n  [a]\n  b\n"
 
 

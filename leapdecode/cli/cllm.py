@@ -267,6 +267,7 @@ def view(
     block: Annotated[int, typer.Option(min=2, help="tokens of a block")] = 16,
     max_tokens: Annotated[int, typer.Option(*TOKENS, min=1, help="most tokens of the text")] = 64,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page, too")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="write a picture, too")] = None,
     json: JsonOption = False,
     *,
     models: Models,
@@ -280,7 +281,11 @@ def view(
       leapdecode cllm view "Tom has 3 bags with 8 pens each." -m model
 
       leapdecode cllm view "Tom has 3 bags with 8 pens each." --html before.html
+
+      leapdecode cllm view "Tom has 3 bags with 8 pens each." --svg before.svg
     """
+    from rich.console import Console
+
     from leapdecode.llm.prompts import encode
     from leapdecode.training.collect import Collecting, continuations, tree_runner
     from leapdecode.training.trajectories import Continuation, states_as_texts, trajectories
@@ -298,22 +303,25 @@ def view(
     blocks = [states_as_texts(llm.tokenizer, states) for states in blocks_of_states if states]
     if write_view is not None:
         write_view(html, prompt, llm.name, blocks)
+    if svg is not None:
+        write_picture(svg, prompt, blocks)
     if json:
         print_json({"schema": 1, "block": block, "blocks": blocks, "text": result.text})
         return
-    show_view(blocks)
-    if html is not None:
-        typer.echo(str(html))
+    show_view(Console(highlight=False), blocks)
+    for path in (html, svg):
+        if path is not None:
+            typer.echo(str(path))
 
 
-def show_view(blocks: Sequence[Any]) -> None:
-    """The iterations of every block on a terminal; wrong tokens stand in brackets without one."""
-    from rich.console import Console
+def show_view(console: Any, blocks: Sequence[Any]) -> None:
+    """The iterations of every block on a rich console; wrong tokens stand in brackets where it has
+    no colours.
+    """
     from rich.text import Text
 
     from leapdecode.plain import one_line
 
-    console = Console(highlight=False)
     for number, states in enumerate(blocks, 1):
         count = len(states) - 1
         console.print(Text(f"block {number}, {count} iteration{'' if count == 1 else 's'}"))
@@ -324,6 +332,31 @@ def show_view(blocks: Sequence[Any]) -> None:
                 style = "blue" if right else "red underline"
                 line.append(shown if right or console.color_system else f"[{shown}]", style)
             console.print(line, soft_wrap=True)
+
+
+def write_picture(path: Path, title: str, blocks: Sequence[Any]) -> None:
+    """What `show_view` prints, as an SVG picture of a terminal that is as wide as the longest line.
+
+    Raises `OSError` where the file cannot be written.
+    """
+    import io
+    import re
+
+    from rich.cells import cell_len
+    from rich.console import Console
+
+    from leapdecode.plain import one_line
+
+    widths = [
+        sum(cell_len(one_line(text)) for text, _ in state) for states in blocks for state in states
+    ]
+    console = Console(
+        file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor",
+        width=max([20, *widths]) + 2, highlight=False,
+    )  # fmt: skip
+    show_view(console, blocks)
+    drawn = console.export_svg(title=title)
+    path.write_text(re.sub(r"@font-face {.*?}", "", drawn, flags=re.DOTALL), encoding="utf-8")
 
 
 @reports_errors
