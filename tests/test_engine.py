@@ -242,6 +242,19 @@ def test_an_aborted_request_keeps_what_it_has(steps):
     assert second.generated == alone(models, asked[1])
 
 
+def test_a_request_that_never_began_keeps_nothing():
+    engine = Engine(pair(), Batched(1))
+    requests = [Request(prompts()[number], SHORT, "jacobi", {"record": True}) for number in (3, 4)]
+    for request in requests:
+        engine.add(request)
+    engine.step()
+    engine.abort(requests[1].id)  # its window was never set up
+    engine.close()
+    first, second = (engine.result(request.id) for request in requests)
+    assert first.artifacts["trajectory"]
+    assert second.artifacts == {}
+
+
 def raises_at(length):
     def process(ids, scores):
         if ids.shape[1] >= length:

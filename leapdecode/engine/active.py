@@ -1,6 +1,7 @@
 """A request under way."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from leapdecode.core import Asked, Forward, ForwardResult, Request, Sequence, StepEvent
 from leapdecode.engine.decoding import Decoding, decode
@@ -18,6 +19,7 @@ class ActiveRequest:
     Attributes:
         context: what its method may use.
         decoding: the loop of its method.
+        begun: whether the loop has run to its first forward, and with it the method's `begin`.
         pending: what the loop waits for; None once it has ended.
         answer: the result of the forward that it waited for, until the loop takes it.
         samplers: by model.
@@ -34,6 +36,7 @@ class ActiveRequest:
     method: Method
     context: MethodContext
     decoding: Decoding = field(init=False)
+    begun: bool = False
     pending: Asked | None = None
     answer: ForwardResult | None = None
     samplers: dict[str, Sampler] = field(default_factory=dict)
@@ -79,9 +82,15 @@ class ActiveRequest:
         asks = isinstance(self.pending, Forward) and self.answer is None
         return self.pending if asks else None  # type: ignore[return-value]
 
+    @property
+    def artifacts(self) -> dict[str, Any]:
+        """What the method kept for the caller; nothing of a text that it never saw."""
+        return self.method.artifacts() if self.begun else {}
+
     def begin_again(self, method: Method) -> None:
         """Go on from the text as it is by another method."""
         self.stop()
+        self.begun = False
         self.method = method
         self.context = MethodContext()
         self.decoding = decode(method, self.sequence, self.context)

@@ -288,6 +288,6 @@ class Engine:
             earlier.store.keep(sequence.prompt, sequence.generated, request.stream)
         options = {field.name: getattr(method, field.name) for field in method.options()}
         exact = self._stayed_exact(active)
-        output = Output(request, sequence, method.name, options, exact, method.artifacts())
+        output = Output(request, sequence, method.name, options, exact, active.artifacts)
         self.outputs[request.id] = output
         del self.unfinished[request.id]

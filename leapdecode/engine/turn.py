@@ -133,6 +133,7 @@ class Turn:
         began = time.perf_counter()
         try:
             request.pending = request.decoding.send(answer)
+            request.begun = True
         except StopIteration:
             request.pending = None
         except Exception as error:  # a callback or a method may raise anything
