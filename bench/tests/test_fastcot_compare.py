@@ -163,6 +163,18 @@ def test_iterations_of_0_ask_at_once(light, prompts, plain):
     assert found.answer_iterations > 0
 
 
+@pytest.mark.parametrize("method", ["autoregressive", "jacobi", "auto"])
+def test_a_rationale_ends_behind_its_answer_though_its_line_goes_on(light, prompts, method):
+    plan = plan_of(method, stop=("no such text",), answer_tokens=3)
+    (answered,) = Answerer(light).run(prompts[:1], plan)
+    trigger = trigger_of(light.tokenizer)
+    sizes = range(len(answered.exact) + 1)
+    said = next(size for size in sizes if trigger.find(answered.exact[:size]) is not None)
+    assert len(answered.exact) == said + 3
+    assert answered.ended == "stop"
+    assert answered.answer_length == 0  # it is not asked for once more
+
+
 def test_what_does_not_fit_the_context_is_told_with_its_numbers(light, prompts):
     context = light.runner.max_length
     with pytest.raises(PromptError, match=f"the window {context}, .* holds {context}; .*--window"):

@@ -6,11 +6,12 @@ A strategy changes times, never texts.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leapdecode.core import ForwardEvent, SamplingParams
+from leapdecode.core import ForwardEvent, Request, SamplingParams
+from leapdecode.core import Sequence as TokenSequence
 from leapdecode.errors import OptionError, UnknownName, with_suggestions
 from leapdecode.model.embedded import trained_on_tasks
 from leapdecode.plugins import parse_fields
@@ -247,6 +248,8 @@ class Executor:
             self.llm, [self._prompt(ask)], sampling, ask.method or self.method,
             verification=self.verification, budget=self.budget, stream=ask.stream, **options,
         )  # fmt: skip
+        if ask.ends is not None:
+            run.request = ended_by(run.request, ask.ends)
         return run
 
     def _prompt(self, ask: Ask) -> str | list[int] | list[Message]:
@@ -265,6 +268,17 @@ class Executor:
         if ask.opening:
             messages.append({"role": "assistant", "content": ask.opening.strip()})
         return messages
+
+
+def ended_by(request: Request, ends: Callable[[Sequence[int]], bool]) -> Request:
+    """A request whose text ends where `ends` says so of its generated tokens, too."""
+    on_token = request.on_token
+
+    def stops(sequence: TokenSequence, token: int) -> bool:
+        stopped = on_token is not None and on_token(sequence, token)
+        return stopped or ends(sequence.generated)
+
+    return replace(request, on_token=stops)
 
 
 def _generated(result: Result) -> Generated:

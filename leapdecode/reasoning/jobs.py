@@ -6,7 +6,7 @@ asks of all jobs at once, in any order, because a text depends on (seed, stream,
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -31,6 +31,7 @@ class Ask:
         method: what decodes the text, where it is not the driver's own.
         opening: the end of the prompt where that is the beginning of the reply.
         examples: prompts with replies that stand before a prompt that is text.
+        ends: called with the generated token ids after each of them; True ends the text.
     """
 
     prompt: str | list[int]
@@ -41,6 +42,7 @@ class Ask:
     method: Method | None = None
     opening: str = ""
     examples: Examples = ()
+    ends: Callable[[Sequence[int]], bool] | None = None
 
 
 @dataclass(frozen=True)

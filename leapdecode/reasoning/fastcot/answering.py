@@ -35,7 +35,8 @@ class Plan:
         iterations: the rationale is given up after so many forwards; None: never.
         glimpse: whether the approximate tokens stand between the exact ones and the trigger.
         unchanged: give the rationale up when so many readings in a row gave the same answer.
-        rationale_tokens, answer_tokens: the most tokens of each.
+        rationale_tokens, answer_tokens: the most tokens of each; of an answer that the rationale
+            itself says, too.
         stop: strings that end the rationale. An answer ends with its line, too.
         read_tokens: the most tokens of an answer that is read beside the rationale.
         budget: tokens that a forward of the rationale may evaluate, as a request's.
@@ -251,8 +252,9 @@ def answer_question(
     max_tokens = rationale_limit(prompt, plan, trigger, context)
     decoder = plan.decoder(trigger, ends_answer, question)
     rationale = yield Ask(
-        prompt, ("rationale", stream), "rationale", max_tokens, plan.stop, decoder
-    )
+        prompt, ("rationale", stream), "rationale", max_tokens, plan.stop, decoder,
+        ends=ends_behind(trigger, plan.answer_tokens),
+    )  # fmt: skip
     exact = rationale.token_ids
     glimpse = rationale.artifacts
     given_up = rationale.finish_reason == "aborted"
@@ -333,6 +335,22 @@ def ends_of(trigger: Trigger, stop: Sequence[str]) -> Callable[[list[int]], bool
     def ends(tokens: list[int]) -> bool:
         text = trigger.tokenizer.decode(tokens)
         return tokens[-1] in trigger.special_ids or any(string in text for string in stop)
+
+    return ends
+
+
+def ends_behind(trigger: Trigger, most: int) -> Callable[[Sequence[int]], bool]:
+    """Whether a rationale, called with its tokens after each of them, has said the trigger and
+    `most` tokens behind it: an answer is no longer, though the model may go on in its line.
+    """
+    reach = len(trigger.ids) + 2  # the trigger's words may be cut into tokens in other ways
+    begins: int | None = None
+
+    def ends(tokens: Sequence[int]) -> bool:
+        nonlocal begins
+        if begins is None and trigger.find(tokens[-reach:]) is not None:
+            begins = len(tokens)
+        return begins is not None and len(tokens) - begins >= most
 
     return ends
 
