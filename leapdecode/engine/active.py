@@ -19,7 +19,7 @@ class ActiveRequest:
     Attributes:
         context: what its method may use.
         decoding: the loop of its method.
-        begun: whether the loop has run to its first forward, and with it the method's `begin`.
+        begun: whether the loop has run without an error, and with it the method's `begin`.
         pending: what the loop waits for; None once it has ended.
         answer: the result of the forward that it waited for, until the loop takes it.
         samplers: by model.

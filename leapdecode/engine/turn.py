@@ -136,6 +136,7 @@ class Turn:
             request.begun = True
         except StopIteration:
             request.pending = None
+            request.begun = True
         except Exception as error:  # a callback or a method may raise anything
             request.fail(error)
         request.cramped = planner.cramped

@@ -276,7 +276,7 @@ def ended_by(request: Request, ends: Callable[[Sequence[int]], bool]) -> Request
 
     def stops(sequence: TokenSequence, token: int) -> bool:
         stopped = on_token is not None and on_token(sequence, token)
-        return stopped or ends(sequence.generated)
+        return stopped or ends(sequence.tokens[sequence.prompt_length :])
 
     return replace(request, on_token=stops)
 
