@@ -316,10 +316,8 @@ class Runner:
 
     @property
     def rounding(self) -> torch.dtype:
-        """The dtype by whose rounding results are judged: 8-bit integers round like half precision,
-        whatever goes in.
-        """
-        return torch.bfloat16 if self.quantized else self.dtype
+        """The dtype by whose rounding results are judged: 8-bit integers where they multiply."""
+        return torch.int8 if self.quantized else self.dtype
 
     @property
     def own(self) -> contextlib.AbstractContextManager[Any]:
