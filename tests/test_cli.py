@@ -76,7 +76,21 @@ def test_log_probabilities_are_in_the_document_where_they_are_asked_for():
 def test_into_a_pipe_goes_the_bare_text(document):
     done = call("generate", "def fib(n):", "--max-tokens", "24")
     assert done.stdout.decode() == document["text"] + "\n"
-    assert "per forward" in done.stderr.decode()
+    summary = re.search(rb"(\d+) tokens in (\d+) forwards \(([0-9.]+) per forward", done.stderr)
+    tokens, forwards, quotient = map(float, summary.groups())
+    assert quotient == pytest.approx(tokens / forwards, abs=0.005)
+
+
+def test_the_trace_is_of_the_text_that_was_shown(tmp_path):
+    file = tmp_path / "steps.jsonl"
+    store = ("--store", str(tmp_path / "store"))  # decoded again, the text would be known
+    arguments = ("--max-tokens", "24", *store, "--json", "--trace", str(file))
+    shown = json.loads(call("generate", "def fib(n):", *arguments).stdout)
+    lines = list(map(json.loads, file.read_text().splitlines()))
+    heads = [number for number, line in enumerate(lines) if "schema" in line]
+    assert len(heads) == 2  # plain decoding, then the method
+    traced = [[token["id"] for token in line["tokens"]] for line in lines[heads[1] + 1 :]]
+    assert traced == [step["tokens"] for step in shown["steps"]]
 
 
 def test_stdin_and_sampling_options(document):

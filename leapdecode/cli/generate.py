@@ -1,7 +1,7 @@
 """`leapdecode generate`: one prompt, decoded by one method, streamed."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +32,8 @@ from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
 from leapdecode.model.waits import Waiting
+
+PLAIN = "autoregressive"
 
 
 @reports_errors
@@ -166,8 +168,10 @@ def generate(
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)
     from leapdecode.cli.show import print_summary, printer
     from leapdecode.llm.prompts import messages_of
+    from leapdecode.llm.trace import Trace
 
     conversation = messages_of(text, system) if chat else text
+    watch = Trace() if html or trace else None
     wait = Waiting("decoding", max_tokens) if json else contextlib.nullcontext()
     with wait as waiting:
         show = printer(color) if waiting is None else lambda _, got: waiting.advance(len(got))
@@ -180,6 +184,7 @@ def generate(
             pool=phrases,
             store=texts,
             on_step=show,
+            watch=watch,
             verification=verification,
             **options,
         )
@@ -191,9 +196,11 @@ def generate(
         from leapdecode.llm.audit import audit as compare
 
         result.audit = compare(llm, result, sampling).as_dict()
-    if html or trace:
-        state = {"budget": most_rows, "store": texts, "pool": phrases, **options}
-        _write_traces(html, trace, llm, conversation, method, sampling, verification, state)
+    if watch is not None:
+        traces = [watch.document(result, llm.tokenizer)]
+        if method != PLAIN:
+            traces.insert(0, _plain_trace(llm, conversation, sampling, verification))
+        _write_traces(html, trace, llm, traces)
     if json:
         print_json(result.to_dict())
     elif first_process():
@@ -251,35 +258,25 @@ def _read_store(path: Path, method: str, sampled: bool) -> Any:
     return store
 
 
-def _write_traces(
-    html: Path | None,
-    lines: Path | None,
-    llm: Any,
-    prompt: Any,
-    method: str,
-    sampling: SamplingParams,
-    verification: str,
-    options: Mapping[str, Any],
-) -> None:
-    """Decode a prompt again, plainly and by a method, and write the page of both, or JSON lines.
+def _plain_trace(llm: Any, prompt: Any, sampling: SamplingParams, verification: str) -> Any:
+    """How plain decoding makes the text, to stand beside a method's trace.
 
-    Both start with an empty prefix cache, so that neither profits from the other.
+    It starts with an empty prefix cache, as the method did.
     """
-    from leapdecode.llm.trace import Trace, costs_of, lines_of, page
+    from leapdecode.llm.trace import Trace
 
-    traces = []
-    for name in dict.fromkeys(("autoregressive", method)):
-        llm.reset_prefix_cache()
-        trace = Trace()
-        result = llm.generate(
-            prompt,
-            method=name,
-            sampling=sampling,
-            verification=verification,
-            watch=trace,
-            **(options if name == method != "autoregressive" else {}),
-        )
-        traces.append(trace.document(result, llm.tokenizer))
+    llm.reset_prefix_cache()
+    trace = Trace()
+    result = llm.generate(
+        prompt, method=PLAIN, sampling=sampling, verification=verification, watch=trace
+    )
+    return trace.document(result, llm.tokenizer)
+
+
+def _write_traces(html: Path | None, lines: Path | None, llm: Any, traces: Sequence[Any]) -> None:
+    """Write the page of traces, or JSON lines."""
+    from leapdecode.llm.trace import costs_of, lines_of, page
+
     if html is not None:
         html.write_text(page(traces, costs_of(llm)), encoding="utf-8")
         typer.echo(f"{html}: how the text was made", err=True)
