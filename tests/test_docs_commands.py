@@ -208,7 +208,8 @@ def long_commands(page):
 
 def smaller(words):
     """The words behind `leapdecode`, with smaller limits and what stands for a reader's own."""
-    words = [word for word in words if word not in ("--peers", "hf")]
+    peers = words.index("--peers") if "--peers" in words else len(words)
+    words = [*words[:peers], *words[peers + 2 :]]
     length = 2 if words[1] in ("tree", "fastcot", "cllm") else 1
     name = " ".join(words[1 : 1 + length])
     if "<" in words:
