@@ -298,7 +298,7 @@ def test_half_precision_may_be_further_off_and_others_may_not():
     assert tolerance(0.0, torch.bfloat16) == pytest.approx(0.08)
     assert tolerance(0.025, torch.float16) == pytest.approx(0.1)
     assert tolerance(1.0, torch.bfloat16) == 0.5
-    assert tolerance(0.0, torch.int8) == pytest.approx(0.16)  # 0.10 was right on a real model
+    assert tolerance(0.0, torch.int8) == pytest.approx(0.13)  # 0.11 was right on a real model
     assert tolerance(1.0, torch.int8) == 0.5
     assert tolerance(1e-4, torch.float32) == pytest.approx(3e-4)
 

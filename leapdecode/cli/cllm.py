@@ -1,5 +1,7 @@
 """`leapdecode cllm`: consistency training, from trajectories to a faster model."""
 
+import io
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -339,9 +341,6 @@ def write_picture(path: Path, title: str, blocks: Sequence[Any]) -> None:
 
     Raises `OSError` where the file cannot be written.
     """
-    import io
-    import re
-
     from rich.cells import cell_len
     from rich.console import Console
 

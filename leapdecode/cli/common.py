@@ -65,7 +65,7 @@ def counting_progress(doing: Callable[[], str] | None = None) -> Any:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        return Lines(doing, shown=first_process())
+        return Lines(doing, writes=first_process())
 
     class Doing(ProgressColumn):
         def render(self, task: Any) -> Text:

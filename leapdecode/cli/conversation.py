@@ -69,7 +69,7 @@ class Totals:
     def of(cls, turns: list[Turn]) -> "Totals":
         results = [turn.result for turn in turns if turn.result is not None]
         all_stats = [result.stats for result in results]
-        steps = sum(stats.target_forwards - stats.prefill_forwards for stats in all_stats)
+        steps = sum(stats.num_steps for stats in all_stats)
         tokens = sum(stats.tokens for stats in all_stats)
         seconds = sum(stats.decode_seconds for stats in all_stats)
         first = sum(sum(stats.accepted_lengths[:1]) for stats in all_stats)

@@ -141,7 +141,8 @@ def _summary(task: Task) -> str:
     """Of the last run of a text."""
     _, plain_seconds = task.runs[0]
     result, seconds = task.runs[-1]
-    counts = f"{result.stats.tokens} tokens in {len(result.steps)} forwards, {seconds:.2f} seconds"
+    stats = result.stats
+    counts = f"{stats.tokens} tokens in {stats.num_steps} forwards, {seconds:.2f} seconds"
     if len(task.runs) == 1:
         return counts
     same = "the same text" if task.same(result) else "NOT the same text"

@@ -31,9 +31,10 @@ from leapdecode.cli.options import (
 from leapdecode.core.sampling import SamplingParams
 from leapdecode.errors import OptionError, PromptError
 from leapdecode.methods import DEFAULT, find, make
+from leapdecode.methods.autoregressive import Autoregressive
 from leapdecode.model.waits import Waiting
 
-PLAIN = "autoregressive"
+PLAIN = Autoregressive.name
 
 
 @reports_errors

@@ -101,11 +101,10 @@ def print_summary(result: Any, explain: bool, context: int, cost: StepCost | Non
     if explain:
         explain_steps(console, result, cost)
     speed = f"{stats.tokens_per_second:.0f} tokens/s" if stats.decode_seconds else ""
-    steps = stats.target_forwards - stats.prefill_forwards  # those that gave tokens
     prompt = f", {stats.prefill_forwards} more for the prompt" if stats.prefill_forwards else ""
     console.print(
         Text(
-            f"{result.method}: {stats.tokens} tokens in {steps} forwards "
+            f"{result.method}: {stats.tokens} tokens in {stats.num_steps} forwards "
             f"({stats.tokens_per_forward:.2f} per forward{prompt}), {stats.target_rows} rows, "
             f"{speed}, "
             f"ended by {result.finish_reason}{' (the context is full)' if full else ''}"

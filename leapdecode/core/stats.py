@@ -55,12 +55,16 @@ class Stats:
     commit_seconds: float = 0.0
 
     @property
+    def num_steps(self) -> int:
+        """How many target forwards gave tokens."""
+        return self.target_forwards - self.prefill_forwards
+
+    @property
     def tokens_per_forward(self) -> float:
         """Tokens gained per target forward that gave tokens (the papers' block efficiency); 1.0 for
         plain decoding.
         """
-        steps = self.target_forwards - self.prefill_forwards
-        return self.tokens / steps if steps else 0.0
+        return self.tokens / self.num_steps if self.num_steps else 0.0
 
     @property
     def tokens_per_second(self) -> float:

@@ -97,8 +97,7 @@ class Waiting:
         if not self.total or not self.shown:
             return f"{self.sentence} ..."
         share = min(1.0, self.done / self.total)
-        seconds = time.monotonic() - self.started
-        left = f", about {seconds / share - seconds:.0f} s left" if share > 0.02 else ""
+        left = _left(self.started, share, 1.0 - share) if share > 0.02 else ""
         return f"{self.sentence}: {share:.0%}{left}"
 
     def _again(self, seconds: float) -> None:
@@ -112,21 +111,21 @@ class Lines:
 
     Args:
         doing: says at any time what is done; without it the last task's description does.
-        shown: whether lines are written; of several processes that do the same, one writes them.
+        writes: whether lines are written; of several processes that do the same, one writes them.
     """
 
-    def __init__(self, doing: Callable[[], str] | None = None, shown: bool = True) -> None:
+    def __init__(self, doing: Callable[[], str] | None = None, writes: bool = True) -> None:
         self.doing = doing
-        self.shown = shown
+        self.writes = writes
         self.description = "working"
         self.total: float | None = None
         self.completed = 0.0
-        self.already = 0.0  # completed before the task began
+        self.earlier = 0.0  # completed before the task began, by a run that this one goes on with
         self.began = time.monotonic()
         self.ended = threading.Event()
 
     def __enter__(self) -> Lines:
-        if LINE_SECONDS and self.shown:
+        if LINE_SECONDS and self.writes:
             threading.Thread(target=self._repeat, daemon=True).start()
         return self
 
@@ -136,7 +135,7 @@ class Lines:
     def add_task(self, description: str, total: float | None, completed: float = 0) -> int:
         self.description = description
         self.total = total
-        self.completed = self.already = completed
+        self.completed = self.earlier = completed
         self.began = time.monotonic()
         return 0
 
@@ -152,7 +151,7 @@ class Lines:
         self.completed = self.completed + advance if completed is None else completed
         self.total = self.total if total is None else total
         self.description = description or self.description
-        if self.shown and not LINE_SECONDS:
+        if self.writes and not LINE_SECONDS:
             say(self._line())
 
     def advance(self, task: int) -> None:
@@ -167,12 +166,17 @@ class Lines:
         if not self.total:
             return f"{sentence} ..."
         line = f"{sentence}: {self.completed:,.0f} of {self.total:,.0f}"
-        new = self.completed - self.already
-        if not 0 < self.completed < self.total or new <= 0:
+        new = self.completed - self.earlier
+        if new <= 0 or self.completed >= self.total:
             return line
-        seconds = (time.monotonic() - self.began) / new * (self.total - self.completed)
-        left = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-        return f"{line}, about {left} left"
+        return line + _left(self.began, new, self.total - self.completed)
+
+
+def _left(began: float, done: float, missing: float) -> str:
+    """What a line says of the time that is left, at the pace since `began` (`time.monotonic`)."""
+    seconds = (time.monotonic() - began) / done * missing
+    duration = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f", about {duration} left"
 
 
 class Bars:
