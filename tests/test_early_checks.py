@@ -8,11 +8,13 @@ import pytest
 from commands import call
 
 from leapdecode.errors import ModelUnavailable, OptionError
+from leapdecode.model import embedded
 from leapdecode.model.load import pick_device, pick_dtype
 from leapdecode.model.location import check_model
 from leapdecode.model.names import DEVICES, DTYPES, SHORT_DTYPES, full_device, full_dtype
 
 SOME = ["--task", "math", "--output", "out"]
+ALONE = ["-m", str(embedded.folder() / "target")]  # a target without a draft
 WRONG = {  # exit code 2, but for models
     "dtype": (["generate", "x", "--dtype", "float8"], "unknown dtype 'float8'; choose from auto"),
     "device": (["generate", "x", "--device", "warp"], "unknown device 'warp'; choose from auto"),
@@ -56,6 +58,18 @@ WRONG = {  # exit code 2, but for models
     "preset of trees": (
         ["tree", "compare", "--preset", "seed-figure99"],
         "did you mean 'seed-figure",
+    ),
+    "a missing draft": (["generate", "x", *ALONE, "--method", "ouroboros"], "pass --draft MODEL"),
+    "a server's draft": (["serve", *ALONE, "--method", "draft_model"], "pass --draft MODEL"),
+    "a chat's draft": (["chat", *ALONE, "--method", "draft_model"], "pass --draft MODEL"),
+    "a bench's draft": (["bench", *ALONE, "--methods", "draft_model"], "pass --draft MODEL"),
+    "a tree's draft": (
+        ["tree", "solve", "Why?", *ALONE, "--method", "multi_candidate"],
+        "pass --draft MODEL",
+    ),
+    "an answer's draft": (
+        ["fastcot", "answer", "Why?", *ALONE, "--method", "draft_model"],
+        "pass --draft MODEL",
     ),
     "example": (["tree", "solve", "--example", "99999999"], "--example 99999999 must be from 0 to"),
     "question": (["fastcot", "answer", "--example", "99999999"], "99999999 must be from 0 to"),

@@ -9,6 +9,7 @@ from tiny import CONFIGS, new_model
 
 from leapdecode import LLM, SamplingParams
 from leapdecode.engine.shared import Shared
+from leapdecode.methods import make
 from leapdecode.model import cost, facts
 from leapdecode.model.cost import RowCost, curve_key, keep_costs
 from leapdecode.model.facts import keep, kept
@@ -134,6 +135,37 @@ def test_what_was_not_seen_is_tried_now_and_then():
         times.learn(rows or 1, 20 * times.ratio(rows or 1))
     assert sorted(set(asked)) == [2, 4, 8]
     assert all(asked.count(rows) <= TRIED for rows in (2, 4, 8))
+
+
+def test_what_is_padded_to_other_rows_is_not_tried():
+    """Else one step in eight has two rows for ever, where exact decoding pads them to four."""
+    times = RowTimes(TRUE, 20.0)
+
+    def padded(rows):
+        return -(-rows // 4) * 4
+
+    asked = []
+    for _ in range(40 * EVERY):
+        rows = times.curious(8, padded)
+        if rows:
+            asked.append(rows)
+        times.learn(padded(rows or 1), 20.0)
+    assert set(asked) == {8, 16}  # four were seen beside those
+    assert len(asked) <= 2 * TRIED
+
+
+def test_the_planner_tries_what_the_runner_does_not_pad(monkeypatch):
+    """The planners of an exact model ask with its padding."""
+    runner = Runner(new_model(CONFIGS["llama"]()))
+    monkeypatch.setattr(runner, "padded", lambda rows, batch=1: -(-rows // 4) * 4)
+    times = RowTimes(TRUE, 20.0)
+    shared = Shared(runner)
+    shared.times[id(runner)] = times
+    planner = shared.planner(make("auto", {}), False, "auto", 1)
+    planner.rows = 8
+    times.learn(4, 20.0)
+    asked = {planner.curious(planner.rows) for _ in range(8 * EVERY)}
+    assert asked - {None} == {4}
 
 
 def test_stated_times_are_not_changed_by_forwards():

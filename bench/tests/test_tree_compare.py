@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from leapdecode import SamplingParams
 from leapdecode.cli.app import app
+from leapdecode.cli.model_options import Models
 from leapdecode.errors import UnknownName
 from leapdecode.model import embedded
 from leapdecode.reasoning import Tree, tasks
@@ -200,15 +201,15 @@ def test_options_of_search_and_method_reach_their_owners(light):
         "batch_size": 3, "limit": 1, "seed": 0, "options": ["walks=3", "window=5"], "top_p": 0.9,
         "max_tokens": 9, "budget": "none", "strategies": ["serial"],
     }  # fmt: skip
-    tree_compare.check(settings, drafted=True)
-    work = tree_compare.comparison(light, settings, drafted=True)
+    tree_compare.check(settings, Models())
+    work = tree_compare.comparison(light, settings, Models())
     assert work.search["search"].walks == 3
     assert work.search["samples"] == 2
     assert work.guesses == {"method": "lookahead", "window": 5}
     assert work.driving == {"max_tokens": 9, "chat": None, "budget": "none"}
     assert work.sampling.top_p == 0.9
     with pytest.raises(UnknownName, match="did you mean 'window'"):
-        tree_compare.check(settings | {"options": ["windw=5"]}, drafted=True)
+        tree_compare.check(settings | {"options": ["windw=5"]}, Models())
 
 
 def test_sd_and_mcsd_of_the_papers_table_are_strategies(light):

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from leapdecode.cli.common import print_json, reports_errors
-from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import (
     BudgetOption,
     ColorOption,
@@ -76,8 +76,8 @@ def chat(
     options, most = parse_options(method, option or []), parse_budget(budget)
     make(method, options)
     check_budget(most)
+    models.check_drafts([method])
     llm = models.open(packed=False)
-    check_drafts(llm, [method])
     from leapdecode.cli.conversation import Conversation, Terminal
 
     terminal = Terminal(color, json)

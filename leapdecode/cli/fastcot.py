@@ -13,7 +13,7 @@ from leapdecode.cli.common import (
     read_prompt,
     reports_errors,
 )
-from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import TOKENS, JsonOption, OptionOption, parse_options
 from leapdecode.errors import OptionError
 
@@ -133,8 +133,8 @@ def answer(
         rationale_tokens=max_tokens, stop=stop_of(source, stop),
     )  # fmt: skip
     problem = _problem(question, source, example, shots_of(source, shots))
+    models.check_drafts([method])
     llm = models.open()
-    check_drafts(llm, [method])
     answerer = Answerer(llm, words=trigger)
     (result,) = answerer.run([problem.prompt], plan)
     if json:
@@ -198,8 +198,8 @@ def calibrate(
     check_step(step)
     shown = shots_of(source, shots)
     questions = source.questions(checked_count("--limit", limit), seed, shown)
+    models.check_drafts([method])
     llm = models.open()
-    check_drafts(llm, [method])
     with counting_progress() as progress:
         bar = progress.add_task("calibrating", total=None)
         answerer = Answerer(llm, batch_size, trigger)

@@ -164,6 +164,7 @@ def generate(
     texts = _read_store(store, method, sampled) if store else None
     if processes() > 1 and (html or trace):
         raise OptionError("--html and --trace are for one process; leave torchrun out")
+    models.check_drafts([method])
     llm = models.open(split=True, packed=False)
     if models.draft is not None and not (find(method).needs_draft or find(method).takes_draft):
         typer.echo(f"note: {method} uses no draft model; --draft changes nothing", err=True)

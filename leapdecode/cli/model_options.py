@@ -170,6 +170,12 @@ class Models:
         """Whether there will be a draft model; the demo pair has one of its own."""
         return self.draft is not None or self.model == "demo"
 
+    def check_drafts(self, methods: Iterable[str]) -> None:
+        """Raise `OptionError` where a method needs a draft model and there will be none."""
+        for name in methods:
+            if find(name).needs_draft and not self.has_draft:
+                raise OptionError(f"method {name!r} needs a draft model; pass --draft MODEL")
+
     @property
     def loading(self) -> dict[str, Any]:
         """Arguments of `LLM` that say how a model given by name is loaded."""
@@ -347,10 +353,3 @@ class _Notes(logging.Handler):
         BARS.print(f"{prefix}{record.getMessage()}")
         if record.exc_info:
             BARS.print(escape(logging.Formatter().formatException(record.exc_info)))
-
-
-def check_drafts(llm: Any, methods: Iterable[str]) -> None:
-    """Raise `OptionError` where a method needs a draft model and there is none."""
-    for name in methods:
-        if find(name).needs_draft and llm.draft is None:
-            raise OptionError(f"method {name!r} needs a draft model; pass --draft MODEL")

@@ -10,7 +10,7 @@ from leapdecode.cli.common import reports_errors
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import TOKENS, MethodOption
 from leapdecode.errors import OptionError
-from leapdecode.methods import DEFAULT, find
+from leapdecode.methods import DEFAULT
 
 PREFIX = "LEAPDECODE_SERVE"
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")  # of leapdecode[serve], to serve at all
@@ -89,7 +89,7 @@ def serve(
 
       RAY_ADDRESS=head:6379 leapdecode serve -m path/to/model --replicas 4
     """
-    find(method)
+    models.check_drafts([method])
     if any(not key.strip() or key.split() != [key] for key in api_key or ()):
         raise OptionError("--api-key takes keys without spaces, of one character at least")
     from leapdecode.server.listener import bound

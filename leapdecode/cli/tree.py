@@ -175,7 +175,7 @@ def solve(
         searcher, thoughts, breadth, tree_task.depth if depth is None else depth, evaluator, samples
     )
     problem = _problem(question, tree_task, example)
-    parse_strategy(strategy, batch_size, guessing, method_options)
+    models.check_drafts([parse_strategy(strategy, batch_size, guessing, method_options).method])
     check_verification(verification)
     row_budget = parse_budget(budget)
     check_budget(row_budget)
@@ -216,7 +216,7 @@ def solve(
     if json:
         print_json(result.to_json())
     else:
-        show(result)
+        show(result, executor.record)
     say_undecided(result.counts.undecided)
 
 
@@ -321,16 +321,20 @@ def write_schedule(path: Path, driver: Any, title: str) -> None:
     path.write_text(page([], schedule=shown, title=title), encoding="utf-8")
 
 
-def show(tree: Any) -> None:
-    """The tree, then the answer and its score; what the search did goes to stderr."""
+def show(tree: Any, record: Any) -> None:
+    """The tree, then the answer and its score; what the search did, and what it took by the
+    `record` of its executor, goes to stderr.
+    """
     from rich.console import Console
     from rich.text import Text
 
     from leapdecode.plain import escape
-    from leapdecode.reasoning.draw import counts_text, score_text, terminal
+    from leapdecode.reasoning.draw import counts_text, record_text, score_text, terminal
 
     console = Console(highlight=False)
     console.print(terminal(tree))
     console.print(Text("answer: ", style="bold").append(escape(tree.answer), style="not bold"))
     console.print(Text(f"score: {score_text(tree)}"))
-    Console(stderr=True, highlight=False).print(Text(counts_text(tree)), style="dim")
+    errors = Console(stderr=True, highlight=False)
+    for line in (counts_text(tree), record_text(record)):
+        errors.print(Text(line), style="dim")

@@ -92,7 +92,8 @@ class Shared:
         times = self.times_of(runner)
         common = CommonRows(left=batch) if batch > 1 else None
         cost = BatchCost(times, runner.padded, batch)
-        return CostPlanner(cost=cost, common=common, curious=times.curious)
+        curious = functools.partial(times.curious, padded=runner.padded)
+        return CostPlanner(cost=cost, common=common, curious=curious)
 
     def times_of(self, runner: Runner) -> RowTimes:
         """What a runner's forwards take, which all planners learn together."""

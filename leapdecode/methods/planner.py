@@ -160,11 +160,12 @@ class Planner:
         """The same by time; a draft forward adds so many `rows` to the tree."""
         return True
 
-    def worth_asking(self, missing: list[tuple[float, float]], rows: int, context: int) -> bool:
-        """Whether a draft forward of `rows` for the `missing` nodes pays.
+    def worth_asking(self, missing: list[tuple[float, float]], context: int) -> bool:
+        """Whether a draft forward for the `missing` nodes pays.
 
         For a node that the walk reaches with chance r and whose likeliest candidate has chance c,
-        a draft that is right with chance d gains r max(d - c, 0).
+        a draft that is right with chance d gains r max(d - c, 0). It is held against the time of
+        one row: further ones are there because each saves more than it takes (`draft_floor`).
         """
         return self.begun
 
@@ -319,10 +320,10 @@ class CostPlanner(Planner):
                 return True
         return False
 
-    def worth_asking(self, missing: list[tuple[float, float]], rows: int, context: int) -> bool:
+    def worth_asking(self, missing: list[tuple[float, float]], context: int) -> bool:
         right = self.rates.drafts(1)
         gain = sum(reached * max(right - chance, 0.0) for reached, chance in missing)
-        return self.begun and gain > self.price(context) * self._draft_time(rows, context)
+        return self.begun and gain > self.price(context) * self._draft_time(1, context)
 
     def keep_time(
         self, tree: TokenTree, tokens: int, context: int, forwards: int = 0, rows: int = 0

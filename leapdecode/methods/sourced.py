@@ -106,8 +106,10 @@ class Sourced(Method):
 
         for _ in range(DRAFT_FORWARDS):
             growth.grow(most, pays, for_draft=True)
-            rows = len(growth.tree) - len(growth.drafted)
-            if rows == 0 or not planner.worth_asking(growth.undrafted(), rows, context):
+            missing = growth.undrafted()
+            if len(growth.tree) == len(growth.drafted) or not planner.worth_asking(
+                missing, context
+            ):
                 return
             output = yield Forward("draft", growth.sequence, growth.tree, likeliest=LIKELIEST)
             assert output is not None, "the engine answers every Forward with a ForwardResult"

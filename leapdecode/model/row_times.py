@@ -15,6 +15,7 @@ target's.
 import bisect
 import math
 import threading
+from collections.abc import Callable
 
 import torch
 
@@ -156,10 +157,11 @@ class RowTimes:
                     self.shape[knot] += part * max(1 / self.weights[knot], SLOWEST) * error
         self._read()
 
-    def curious(self, planned: int) -> int | None:
+    def curious(self, planned: int, padded: Callable[[int], int] = lambda rows: rows) -> int | None:
         """A number of rows to use instead of those `planned`, to learn what it takes; None mostly.
 
         Once in `EVERY` steps, while a number of rows within reach was seen less than `TRIED` times.
+        One that is `padded` to another is never seen.
         """
         self.steps += 1
         if self.steps % EVERY or not self.forwards or self.weights[0] == math.inf:
@@ -168,7 +170,7 @@ class RowTimes:
         unknown = [
             rows
             for rows, seen in zip(self.knots, self.seen, strict=True)
-            if 1 < rows <= reach and seen < TRIED
+            if 1 < rows <= reach and seen < TRIED and padded(rows) == rows
         ]
         return unknown[0] if unknown else None
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from leapdecode.reasoning.execution import Record
+
 FOLDER = Path(__file__).parent  # of the template
 MARK = "*"  # of the chosen path, where colours cannot be seen
 CHOSEN = "bold green"
@@ -56,6 +58,20 @@ def counts_text(tree: Tree) -> str:
         f"{counts.thoughts} thoughts ({counts.coincidences} like a sibling), "
         f"{counts.evaluations} evaluations ({counts.cache_hits} known before, "
         f"{counts.unparsed} unreadable){undecided}"
+    )
+
+
+def record_text(record: "Record") -> str:
+    """What the texts of a search took, in one line; forwards of prompts alone are not counted."""
+    if not record.forwards:
+        return "nothing was decoded"
+    tokens = sum(result.stats.tokens for result in record.results)
+    deciding = [event.model for event in record.forwards if not event.prefill]
+    drafting = len(deciding) - deciding.count("target")
+    seconds = record.forwards[-1].ended - record.forwards[0].began
+    return (
+        f"{tokens} tokens in {deciding.count('target')} forwards of the target"
+        f"{f' and {drafting} of the draft' if drafting else ''}, {seconds:.1f} seconds"
     )
 
 

@@ -10,7 +10,6 @@ import typer
 from leapdecode.cli.common import print_json, reports_errors
 from leapdecode.cli.model_options import (
     Models,
-    check_drafts,
     first_process,
     processes,
     several_drafts,
@@ -246,6 +245,7 @@ class BenchOptions:
 
     def bench(self, models: Models) -> Any:
         """The bench, with everything checked before anything is measured."""
+        models.check_drafts(name for name, options in self.methods if "draft" not in options)
         from leapdecode_bench.measure.bench import Bench
         from leapdecode_bench.measure.contenders import Contender, Twins
         from leapdecode_bench.measure.peers import check_sampling, peers
@@ -253,7 +253,6 @@ class BenchOptions:
 
         # every text counts its own prompt
         llm = models.open(prefix_cache=False, split=True)
-        check_drafts(llm, [name for name, options in self.methods if "draft" not in options])
         twins = Twins(llm, models.loading)
         contenders: list[Contender] = [
             twins.contender(name, options) for name, options in self.methods

@@ -16,7 +16,7 @@ from leapdecode.cli.common import (
     print_page,
     reports_errors,
 )
-from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import TOKENS, BudgetOption, JsonOption
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.contenders import PLAIN, parse_methods
@@ -175,6 +175,7 @@ def evaluated(
     from leapdecode.model.traits import trained_block
     from leapdecode_bench.measure.cllm import page, summary
 
+    models.check_drafts(method for method, _ in methods_of(settings, []))
     baseline = settings["baseline"]
     base = replace(models, model=baseline).open(prefix_cache=False)
     rows, views, cost = list[Any](), list[Any](), dict[str, Any]()
@@ -184,7 +185,6 @@ def evaluated(
     for name in names_of(models.model, settings["also"]):
         llm = replace(models, model=name).open(prefix_cache=False)
         methods = methods_of(settings, block_sizes(llm, settings))
-        check_drafts(llm, [method for method, _ in methods])
         blocks[name] = trained_block(llm.model)
         first = not runs  # the baseline's other methods are measured once
         measuring, facts = prepared(llm, base, methods, methods if first else (), settings)

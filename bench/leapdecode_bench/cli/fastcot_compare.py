@@ -28,7 +28,7 @@ from leapdecode.cli.fastcot import (
     stop_of,
     window_of,
 )
-from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import JsonOption, RayOption, parse_options
 from leapdecode.errors import OptionError
 from leapdecode_bench.cli.measuring import ResumeOption, measure, results_folder
@@ -174,13 +174,14 @@ def compare_tasks(
     contenders = check(settings, tasks, compares)
     if resume and not compares:
         raise OptionError(f"--resume goes on with comparisons; {preset} is asked anew")
+    if compares:
+        models.check_drafts(contender.method for contender in contenders)
     folder = results_folder(output, resume, "fastcot")
     llm = models.open()
     if not compares:
         report = studied(llm, of_task(settings, tasks[0]), study, folder)
         print_json(report) if json else show_study(report, str(study["study"]), folder)
         return
-    check_drafts(llm, [contender.method for contender in contenders])
     reports, spreading = [], models if ray else None
     for name in tasks:
         inner = folder / name.partition("=")[0] if preset else folder

@@ -175,7 +175,7 @@ def compare_cells(
     every = [{**DEFAULTS, **fixed, **cell} for cell in every]
     drafted = models.has_draft
     for settings in every:
-        check(settings, drafted)
+        check(settings, models)
     if processes() > 1 and ray:
         raise OptionError("--ray needs the whole model in one process; leave torchrun out")
     llm = models.open(split=True)
@@ -208,7 +208,7 @@ def follow(comparing: Any) -> None:
         pass
 
 
-def check(settings: Mapping[str, Any], drafted: bool) -> None:
+def check(settings: Mapping[str, Any], models: Models) -> None:
     """Raise what can be known before a model is loaded."""
     from leapdecode.engine.checks import check_budget, check_verification
     from leapdecode.reasoning import search, tasks
@@ -218,7 +218,7 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
 
     task = tasks.find(settings["task"])
     depth = task.depth if settings["depth"] is None else settings["depth"]
-    guessing, search_options, method_options = options_of(settings, drafted)
+    guessing, search_options, method_options = options_of(settings, models.has_draft)
     SearchSettings(
         search.make(settings["search"], search_options), settings["thoughts"],
         settings["breadth"], depth, settings["evaluator"], settings["samples"],
@@ -228,9 +228,12 @@ def check(settings: Mapping[str, Any], drafted: bool) -> None:
     sampling_of(settings)
     if not settings["strategies"]:
         raise OptionError(f"--strategies is empty; for example {EVERY}")
-    for strategy in settings["strategies"]:
-        if strategy != COT:
-            parse_strategy(strategy, settings["batch_size"], guessing, method_options)
+    size = settings["batch_size"]
+    models.check_drafts(
+        parse_strategy(strategy, size, guessing, method_options).method
+        for strategy in settings["strategies"]
+        if strategy != COT
+    )
 
 
 def options_of(

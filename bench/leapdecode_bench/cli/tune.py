@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from leapdecode.cli.common import counting_progress, print_json, print_line, reports_errors
-from leapdecode.cli.model_options import Models, check_drafts, takes_model
+from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import (
     TEMPERATURE,
     TOKENS,
@@ -69,8 +69,8 @@ def tune(
     values_to_try(method, options)
     sampling = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
     check_tasks(tasks)
+    models.check_drafts([method])
     llm = models.open(prefix_cache=False)
-    check_drafts(llm, [method])
     search = Search(
         llm, method, build(tasks, llm, limit, seed, sampling), sampling, options, rounds
     )
