@@ -1,5 +1,6 @@
 """Prompts, shards and their manifest; collecting that is killed and goes on."""
 
+import copy
 import json
 import os
 import random
@@ -315,6 +316,20 @@ def test_prompts_of_files(tmp_path):
         [{"role": "user", "content": "Hi"}],
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
     ]
+
+
+def test_bare_texts_for_a_chat_model_are_told(llm, caplog):
+    messages = [{"role": "user", "content": "two"}]
+    encoded([("a", "one")], llm.tokenizer, llm.runner.vocabulary)
+    assert caplog.messages == []  # the demo pair was trained on such texts
+    other = copy.deepcopy(llm.tokenizer)
+    other.add_tokens(["<other>"])
+    assert other.chat_template
+    encoded([("a", messages)], other, llm.runner.vocabulary)
+    assert caplog.messages == []
+    encoded([("a", "one"), ("a", messages)], other, llm.runner.vocabulary)
+    (told,) = caplog.messages
+    assert told.startswith("1 of 2 prompts are bare texts")
 
 
 def test_prompts_of_a_parquet_file(tmp_path):

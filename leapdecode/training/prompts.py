@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from leapdecode.errors import OptionError, PromptError
-from leapdecode.llm.prompts import encode
+from leapdecode.llm.prompts import encode, has_template
+from leapdecode.model.embedded import trained_on_tasks
 from leapdecode.plugins import bench_is_missing, bench_part
 from leapdecode.training.dataset import Row, Trajectories
 
@@ -17,6 +18,9 @@ from leapdecode.training.dataset import Row, Trajectories
 FIELDS = ("conversations", "messages", "prompt", "question", "turns", "instruction", "text")
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 SUFFIXES = (".txt", ".jsonl", ".json", ".parquet")
+
+
+LOG = logging.getLogger("leapdecode")
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,18 @@ def of_teacher(rows: Trajectories, limit: int | None = None) -> list[NamedPrompt
 def encoded(
     prompts: Sequence[tuple[str, Any]], tokenizer: Any, vocabulary: int
 ) -> list[NamedPrompt]:
-    """Token ids of (source, prompt) pairs; raises `PromptError` with the prompt's number."""
+    """Token ids of (source, prompt) pairs; raises `PromptError` with the prompt's number.
+
+    Logs a warning where texts go to a chat model that are no messages.
+    """
+    bare = sum(isinstance(prompt, str) for _, prompt in prompts)
+    if bare and has_template(tokenizer) and not trained_on_tasks(tokenizer):
+        LOG.warning(
+            "%d of %d prompts are bare texts, and this is a chat model, which may answer them in a "
+            'word; messages are {"messages": [{"role": "user", "content": "..."}]}',
+            bare,
+            len(prompts),
+        )
     encoded = []
     for number, (source, prompt) in enumerate(prompts, 1):
         try:

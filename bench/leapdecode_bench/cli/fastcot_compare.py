@@ -30,7 +30,7 @@ from leapdecode.cli.fastcot import (
 )
 from leapdecode.cli.model_options import Models, takes_model
 from leapdecode.cli.options import JsonOption, RayOption, parse_options
-from leapdecode.errors import OptionError
+from leapdecode.errors import OptionError, TaskError
 from leapdecode_bench.cli.measuring import ResumeOption, measure, results_folder
 from leapdecode_bench.cli.paper_sets import explicit
 from leapdecode_bench.cli.results import show_table
@@ -215,7 +215,13 @@ def check(settings: Mapping[str, Any], tasks: Sequence[str], compares: bool) -> 
     for task in tasks:
         every = of_task(settings, task)
         contenders(chosen, bounds_of(every) or [0], *early_of(every), **rationale_of(every))
-        source_of(task).questions(count, every["seed"], every["shots"])
+        try:
+            source_of(task).questions(count, every["seed"], every["shots"])
+        except TaskError as error:
+            if count == settings["limit"]:
+                raise
+            calibrating = count - settings["limit"]
+            raise TaskError(f"{error}, or --calibration: {calibrating} would calibrate") from error
     return chosen
 
 

@@ -87,7 +87,7 @@ class FileSource(Source):
         if len(lines) < count:
             raise TaskError(
                 f"{self.path} has {len(lines)} questions beside {shots} worked examples, "
-                f"not {count}"
+                f"not {count}; lower --limit"
             )
         return [line.behind(examples) for line in lines[:count]]
 
