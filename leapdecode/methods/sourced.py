@@ -106,10 +106,8 @@ class Sourced(Method):
 
         for _ in range(DRAFT_FORWARDS):
             growth.grow(most, pays, for_draft=True)
-            missing = growth.undrafted()
-            if len(growth.tree) == len(growth.drafted) or not planner.worth_asking(
-                missing, context
-            ):
+            nothing_new = len(growth.tree) == len(growth.drafted)
+            if nothing_new or not planner.worth_asking(growth.undrafted(), context):
                 return
             output = yield Forward("draft", growth.sequence, growth.tree, likeliest=LIKELIEST)
             assert output is not None, "the engine answers every Forward with a ForwardResult"
