@@ -127,14 +127,14 @@ def test_more_rows_never_take_less():
 def test_what_was_not_seen_is_tried_now_and_then():
     times = RowTimes(TRUE, 20.0)
     assert times.curious(1) is None  # no forward was seen yet
-    asked = []
+    tried_rows = []
     for _ in range(40 * EVERY):
         rows = times.curious(4)
         if rows:
-            asked.append(rows)
+            tried_rows.append(rows)
         times.learn(rows or 1, 20 * times.ratio(rows or 1))
-    assert sorted(set(asked)) == [2, 4, 8]
-    assert all(asked.count(rows) <= TRIED for rows in (2, 4, 8))
+    assert sorted(set(tried_rows)) == [2, 4, 8]
+    assert all(tried_rows.count(rows) <= TRIED for rows in (2, 4, 8))
 
 
 def test_what_is_padded_to_other_rows_is_not_tried():
@@ -144,18 +144,18 @@ def test_what_is_padded_to_other_rows_is_not_tried():
     def padded(rows):
         return -(-rows // 4) * 4
 
-    asked = []
+    tried_rows = []
     for _ in range(40 * EVERY):
         rows = times.curious(8, padded)
         if rows:
-            asked.append(rows)
+            tried_rows.append(rows)
         times.learn(padded(rows or 1), 20.0)
-    assert set(asked) == {8, 16}  # four were seen beside those
-    assert len(asked) <= 2 * TRIED
+    assert set(tried_rows) == {8, 16}  # four were seen beside those
+    assert len(tried_rows) <= 2 * TRIED
 
 
 def test_the_planner_tries_what_the_runner_does_not_pad(monkeypatch):
-    """The planners of an exact model ask with its padding."""
+    """The planners of an exact model know its padding."""
     runner = Runner(new_model(CONFIGS["llama"]()))
     monkeypatch.setattr(runner, "padded", lambda rows, batch=1: -(-rows // 4) * 4)
     times = RowTimes(TRUE, 20.0)
@@ -164,8 +164,8 @@ def test_the_planner_tries_what_the_runner_does_not_pad(monkeypatch):
     planner = shared.planner(make("auto", {}), False, "auto", 1)
     planner.rows = 8
     times.learn(4, 20.0)
-    asked = {planner.curious(planner.rows) for _ in range(8 * EVERY)}
-    assert asked - {None} == {4}
+    tried_rows = {planner.curious(planner.rows) for _ in range(8 * EVERY)}
+    assert tried_rows - {None} == {4}
 
 
 def test_stated_times_are_not_changed_by_forwards():

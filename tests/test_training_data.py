@@ -328,8 +328,8 @@ def test_bare_texts_for_a_chat_model_are_told(llm, caplog):
     encoded([("a", messages)], other, llm.runner.vocabulary)
     assert caplog.messages == []
     encoded([("a", "one"), ("a", messages)], other, llm.runner.vocabulary)
-    (told,) = caplog.messages
-    assert told.startswith("1 of 2 prompts are bare texts")
+    (warning,) = caplog.messages
+    assert warning.startswith("1 of 2 prompts are bare texts")
 
 
 def test_prompts_of_a_parquet_file(tmp_path):

@@ -46,13 +46,27 @@ def test_the_command_compares_resumes_and_keeps_old_results(tmp_path):
 
 
 def test_a_file_with_too_few_questions_says_how_many_would_calibrate(tmp_path):
-    few = tmp_path / "few.jsonl"
-    few.write_text("".join(f'{{"question": "Is {n} even?", "answer": "no"}}\n' for n in range(6)))
-    given = ("compare", "--task", few, "--shots", 0, "--methods", "cot", "--output", tmp_path / "o")
-    done = command(*given, "--limit", 4, "--calibration", 3, *SMALL)
+    questions = tmp_path / "few.jsonl"
+    questions.write_text(
+        "".join(f'{{"question": "Is {number} even?", "answer": "no"}}\n' for number in range(6))
+    )
+    comparison = (
+        "compare",
+        "--task",
+        questions,
+        "--shots",
+        0,
+        "--methods",
+        "cot",
+        "--output",
+        tmp_path / "o",
+    )
+    done = command(*comparison, "--limit", 4, "--calibration", 3, *SMALL)
     assert done.exit_code == 2
     assert "not 7; lower --limit, or --calibration: 3 would calibrate" in done.stderr
-    assert "--calibration" not in command(*given, "--limit", 7, "--calibration", 0, *SMALL).stderr
+    assert (
+        "--calibration" not in command(*comparison, "--limit", 7, "--calibration", 0, *SMALL).stderr
+    )
 
 
 def test_a_study(tmp_path):

@@ -97,7 +97,7 @@ class Waiting:
         if not self.total or not self.shown:
             return f"{self.sentence} ..."
         share = min(1.0, self.done / self.total)
-        left = _left(self.started, share, 1.0 - share) if share > 0.02 else ""
+        left = _time_left(self.started, share, 1.0 - share) if share > 0.02 else ""
         return f"{self.sentence}: {share:.0%}{left}"
 
     def _again(self, seconds: float) -> None:
@@ -169,10 +169,10 @@ class Lines:
         new = self.completed - self.earlier
         if new <= 0 or self.completed >= self.total:
             return line
-        return line + _left(self.began, new, self.total - self.completed)
+        return line + _time_left(self.began, new, self.total - self.completed)
 
 
-def _left(began: float, done: float, missing: float) -> str:
+def _time_left(began: float, done: float, missing: float) -> str:
     """What a line says of the time that is left, at the pace since `began` (`time.monotonic`)."""
     seconds = (time.monotonic() - began) / done * missing
     duration = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -7,6 +7,7 @@ What a model wrote can neither steer a terminal nor become a part of the page. j
 import io
 import textwrap
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,12 +67,12 @@ def record_text(record: "Record") -> str:
     if not record.forwards:
         return "nothing was decoded"
     tokens = sum(result.stats.tokens for result in record.results)
-    deciding = [event.model for event in record.forwards if not event.prefill]
-    drafting = len(deciding) - deciding.count("target")
+    forwards = Counter(event.model for event in record.forwards if not event.prefill)
+    drafted = f" and {forwards['draft']} of the draft" if forwards["draft"] else ""
     seconds = record.forwards[-1].ended - record.forwards[0].began
     return (
-        f"{tokens} tokens in {deciding.count('target')} forwards of the target"
-        f"{f' and {drafting} of the draft' if drafting else ''}, {seconds:.1f} seconds"
+        f"{tokens} tokens in {forwards['target']} forwards of the target{drafted}, "
+        f"{seconds:.1f} seconds"
     )
 
 

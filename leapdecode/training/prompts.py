@@ -18,8 +18,6 @@ from leapdecode.training.dataset import Row, Trajectories
 FIELDS = ("conversations", "messages", "prompt", "question", "turns", "instruction", "text")
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 SUFFIXES = (".txt", ".jsonl", ".json", ".parquet")
-
-
 LOG = logging.getLogger("leapdecode")
 
 

@@ -211,16 +211,16 @@ def check(settings: Mapping[str, Any], tasks: Sequence[str], compares: bool) -> 
         raise OptionError("--iterations gives bounds and --max-loss finds one; choose one of them")
     if calibrates(settings, chosen) and not settings["calibration"]:
         raise OptionError("--calibration 0 leaves no question to calibrate by; give --iterations")
-    count = settings["limit"] + (settings["calibration"] if compares else 0)
+    calibrating = settings["calibration"] if compares else 0
+    count = settings["limit"] + calibrating
     for task in tasks:
         every = of_task(settings, task)
         contenders(chosen, bounds_of(every) or [0], *early_of(every), **rationale_of(every))
         try:
             source_of(task).questions(count, every["seed"], every["shots"])
         except TaskError as error:
-            if count == settings["limit"]:
+            if not calibrating:
                 raise
-            calibrating = count - settings["limit"]
             raise TaskError(f"{error}, or --calibration: {calibrating} would calibrate") from error
     return chosen
 
